@@ -126,6 +126,7 @@ class Arena {
   void cancel_send(BlockNumber block, Generation generation, const Ticket& ticket);
 
   [[nodiscard]] const LocalTable& local() const noexcept { return local_; }
+  [[nodiscard]] const Member& member() const noexcept { return member_; }
   [[nodiscard]] const SessionMemory& memory() const noexcept { return member_.memory(); }
   [[nodiscard]] Generation generation(BlockNumber block) const noexcept;
   /// In bytes; any peer may change it at any time.

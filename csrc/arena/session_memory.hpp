@@ -17,7 +17,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint64_t kSessionMagic = 0x3161'7373'6573'7473;  // "stsessa1"
-inline constexpr std::uint32_t kSessionVersion = 4;
+inline constexpr std::uint32_t kSessionVersion = 5;
 
 enum class SlotStatus : std::uint32_t {
   unused = 0,
@@ -35,7 +35,7 @@ constexpr bool is_in(SlotStatus status) noexcept {
 }
 
 /// Written by the manager; `pid` and `start_time` of a forked child by the child. A process that
-/// enters its reserved slot writes `status` itself.
+/// enters its reserved slot writes `status` itself, and `busy_since` of its tasks.
 struct alignas(64) SlotRecord {
   Atomic<SlotStatus> status;
   Atomic<std::uint32_t> incarnation;  ///< incarnation: how many processes have had this slot
@@ -46,6 +46,8 @@ struct alignas(64) SlotRecord {
   Atomic<std::uint64_t> pid_namespace;
   Atomic<std::uint32_t> frees_postponed;  ///< 1: the process could not check whether a block is
                                           ///< free; the manager checks all of them, and stores 0
+  Atomic<std::uint64_t> busy_since;       ///< `monotonic_nanoseconds` when the process, a worker
+                                          ///< of a pool, began its task; 0: it runs none
 };
 
 /// In the word of the manager: the kernel does not change the word when the thread ends, which

@@ -98,6 +98,7 @@ std::optional<SlotNumber> SlotTable::occupy(Occupant occupant, std::int32_t pare
   record.start_time.store(occupant.process.start_time);
   record.parent.store(parent);
   record.pid_namespace.store(namespace_);
+  record.busy_since.store(0);
   SHMTENSOR_FAULT_POINT("manager.assign_slot");
   record.status.store(occupant.forking ? SlotStatus::forking : SlotStatus::joining);
   remember_parent(parent);

@@ -16,7 +16,7 @@ inline std::uint64_t coarse_milliseconds() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec) / 1000000;
 }
 
-/// Nanoseconds since boot, exactly; for durations within this process.
+/// The same in nanoseconds, exactly.
 inline std::uint64_t monotonic_nanoseconds() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);

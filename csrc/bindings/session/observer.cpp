@@ -1,5 +1,6 @@
 #include "bindings/session/observer.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 #include <optional>
@@ -51,12 +52,19 @@ py::object number_or_none(bool there, Number number) {
   return there ? py::object(py::int_(number)) : py::none();
 }
 
+// Of the task that began then. A time namespace can shift the begin into the future.
+py::object age_of_task(std::uint64_t begin) {
+  const std::uint64_t now = std::max(monotonic_nanoseconds(), begin);
+  return number_or_none(begin != 0, (now - begin) / 1'000'000'000);
+}
+
 py::list processes_of(const SessionMemory& memory) {
   py::list processes;
   for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
     const SlotRecord& record = memory.slot(slot);
     if (!is_in(record.status.load())) continue;
-    processes.append(py::dict("slot"_a = slot, "pid"_a = record.pid.load()));
+    processes.append(py::dict("slot"_a = slot, "pid"_a = record.pid.load(),
+                              "busy"_a = age_of_task(record.busy_since.load())));
   }
   return processes;
 }

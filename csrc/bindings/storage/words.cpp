@@ -4,6 +4,7 @@
 
 #include "base/atomic.hpp"
 #include "bindings/storage/storage.hpp"
+#include "os/clock.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -25,11 +26,22 @@ bool compare_exchange(const py::object& storage, std::uint64_t index, std::uint6
   return word_of(storage, index).compare_exchange_strong(expected, value);
 }
 
+// In the slot of this process in the session of the words, where an observer reads it. Without a
+// system call: a task may be small.
+void note_task(const py::object& words, bool runs) {
+  if (!is_storage(words.ptr())) throw py::type_error("not a storage");
+  const Backing& backing = as_storage(words)->backing();
+  if (backing.kind != Backing::Kind::block || !backing.arena->member().has_slot()) return;
+  const Member& self = backing.arena->member();
+  self.memory().slot(self.slot()).busy_since.store(runs ? monotonic_nanoseconds() : 0);
+}
+
 }  // namespace
 
 void add_words(py::module_& module) {
   module.def("exchange_word", &exchange);
   module.def("compare_exchange_word", &compare_exchange);
+  module.def("note_task", &note_task);
 }
 
 }  // namespace shmtensor::python

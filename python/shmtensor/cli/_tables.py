@@ -10,7 +10,7 @@ from shmtensor.cli._output import Table
 if TYPE_CHECKING:
     from shmtensor.cli._rates import Rates
 
-__all__ = ["COMMAND", "arenas", "messages", "names", "processes", "queues", "title"]
+__all__ = ["COMMAND", "arenas", "messages", "names", "processes", "queues", "task", "title"]
 
 COMMAND = 70  # characters of a command line that are shown
 
@@ -25,8 +25,13 @@ def title(one: dict[str, Any]) -> str:
 
 def processes(one: dict[str, Any]) -> Table:
     """Return the table of processes."""
-    rows = [(p["slot"], p["pid"], p["command"][:COMMAND]) for p in one["processes"]]
-    return Table(("slot", "PID", "command"), rows)
+    rows = [(p["slot"], p["pid"], task(p["busy"]), p["command"][:COMMAND]) for p in one["processes"]]
+    return Table(("slot", "PID", "task", "command"), rows)
+
+
+def task(age: int | None) -> str:
+    """Return how long a process has run its task; nothing if it runs none."""
+    return "" if age is None else f"{age} s"
 
 
 def arenas(one: dict[str, Any]) -> Table:

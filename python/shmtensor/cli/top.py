@@ -123,15 +123,19 @@ class _Frame:
             f"{_count(len(self.sessions), 'session', 'sessions')}; "
             f"total {human_bytes(total)}, of which shared tensors {human_bytes(tensors)}"
         )
+        members = [process for one in self.sessions for process in one["processes"]]
+        busy = {one["pid"]: one["busy"] for one in members if one["busy"] is not None}  # in one session
         rows = [
             (
                 pid,
                 *(human_bytes(getattr(memory, name)) for name in _COLUMNS),
+                _tables.task(busy.get(pid)),
                 command_line(pid)[: _tables.COMMAND],
             )
             for pid, memory in self.memory.items()
         ]
-        yield Table(("PID", "RSS", "PSS", "USS", "shared", "tensors", "tensors' PSS", "command"), rows)
+        head = ("PID", "RSS", "PSS", "USS", "shared", "tensors", "tensors' PSS", "task", "command")
+        yield Table(head, rows)
         yield from self.problems
         for one in self.sessions:
             yield _tables.title(one)

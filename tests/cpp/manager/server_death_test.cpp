@@ -63,6 +63,7 @@ TEST_F(ServerDeaths, SlotOfKilledMemberIsReusedWithNewIncarnation) {
     const Joined doomed = join();
     word_->slot = doomed.slot;
     word_->incarnation = doomed.incarnation;
+    doomed.memory->slot(doomed.slot).busy_since.store(1);
     word_->turn.set(1);
     ::pause();
   });
@@ -74,6 +75,7 @@ TEST_F(ServerDeaths, SlotOfKilledMemberIsReusedWithNewIncarnation) {
   const Joined next = join();
   EXPECT_EQ(next.slot, word_->slot);
   EXPECT_EQ(next.incarnation, word_->incarnation + 1);
+  EXPECT_EQ(next.memory->slot(next.slot).busy_since.load(), 0u) << "the next one has begun no task";
 }
 
 TEST_F(ServerDeaths, MembersThatDieTogetherAreSweptBeforeTheNextRequest) {

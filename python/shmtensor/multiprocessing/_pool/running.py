@@ -63,12 +63,14 @@ class Running:
         if limits != 0:
             self._words[_PRIVATE + rank] = private_bytes("self") if limits == MEASURED else 0
             self._words[_BEGUN + rank] = time.monotonic_ns()
+        _core.note_task(self.block, True)
         _core.exchange_word(self.block, _MARK + rank, position + 1)
         return self._words[_CANCELLED + position % _CANCELLED_TASKS] != position + 1
 
     def finish(self, rank: int, position: int) -> None:
         """Mark a task as finished. If it was stopped, this process ends: the pool is about to kill it."""
         running = position + 1
+        _core.note_task(self.block, False)
         if not _core.compare_exchange_word(self.block, _MARK + rank, running, running | _FINISHED):
             os.kill(os.getpid(), signal.SIGKILL)
 
