@@ -51,6 +51,18 @@ STARTED = {  # start method, what the workers import
     "8 spawn processes, with NumPy": ("spawn", "numpy"),
 }
 
+GENERATED = "Pool.imap of arrays of 6 MB from a generator"
+ARRAYS, ARRAY = 300, 6_000_000  # bytes
+IMAP = """
+import importlib, sys, time
+import numpy as np
+count, size = int(sys.argv[2]), int(sys.argv[3])
+with importlib.import_module(sys.argv[1]).Pool(2) as pool:
+    begin = time.perf_counter()
+    assert sum(pool.imap(np.max, (np.full(size // 8, 1.0) for _ in range(count)))) == count
+    print((time.perf_counter() - begin) / count)
+"""
+
 
 def _messages(nbytes: int) -> dict[str, Callable[[], Any]]:
     """Return what makes each message."""
@@ -139,13 +151,15 @@ PROGRAMS = {
 }
 
 
-def _starts(peer: str, variant: str, count: int) -> float:
-    words = [sys.executable, "-c", STARTS, MODULES[peer], *STARTED[variant], str(count)]
-    return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+def _printed(program: str, *words: str | int) -> float:
+    command = [sys.executable, "-c", program, *map(str, words)]
+    environment = os.environ | {"SHMTENSOR_MAX_BYTES": "500000000"}  # less than all arrays
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return float(done.stdout)
 
 
 def _variants(_peer: str, _options: Options) -> list[str]:
-    return [*_messages(0), *PROGRAMS, *STARTED]
+    return [*_messages(0), *PROGRAMS, GENERATED, *STARTED]
 
 
 @contextmanager
@@ -158,7 +172,10 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
         def measure(variant: str) -> Measure:
             if variant in STARTED:
-                return {"time": _starts(peer_name, variant, 1 if options.quick else 8)}
+                words = (*STARTED[variant], 1 if options.quick else 8)
+                return {"time": _printed(STARTS, MODULES[peer_name], *words)}
+            if variant == GENERATED:
+                return {"time": _printed(IMAP, MODULES[peer_name], ARRAYS // scale, ARRAY)}
             if variant in PROGRAMS:
                 return {"time": per_call(lambda _: PROGRAMS[variant](mp, scale), 1)}
             message = messages[variant]()
@@ -175,7 +192,10 @@ def _rows(samples: Samples) -> list[Row]:
             row = Row(variant, peer, "ms", Summary.of(times, 1e3))
             if peer == "shmtensor" and "pickle" in known:
                 ratios = list(map(operator.truediv, known["pickle"], times))
-                row = replace(row, ratio=Summary.of(ratios).median, goal=GOAL)
+                goal = replace(GOAL, limit=3.0) if variant == GENERATED else GOAL
+                row = replace(row, ratio=Summary.of(ratios).median, goal=goal)
+            if variant == GENERATED:
+                row = replace(row, unit="GB/s", summary=Summary.of([ARRAY / one for one in times], 1e-9))
             rows.append(row)
     return rows
 
