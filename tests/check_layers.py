@@ -18,11 +18,23 @@ LAYERS = {
     "os": ["base"],
     "arena": ["os", "base"],
     "queue": ["arena", "os", "base"],
-    "manager": ["queue", "arena", "os", "base"],
+    "sync": ["queue", "arena", "os", "base"],
+    "manager": ["sync", "queue", "arena", "os", "base"],
     "cuda": ["arena", "os", "base"],
     "session": ["cuda", "manager", "arena", "os", "base"],
     "channel": ["session", "queue", "arena", "os", "base"],
-    "bindings": ["channel", "session", "queue", "cuda", "manager", "arena", "os", "containers", "base"],
+    "bindings": [
+        "channel",
+        "session",
+        "sync",
+        "queue",
+        "cuda",
+        "manager",
+        "arena",
+        "os",
+        "containers",
+        "base",
+    ],
 }
 
 # The same for the folders of bindings. Its files outside of them register what the folders define.
@@ -34,6 +46,7 @@ BINDINGS = {
     "transfer": ["tensor", "storage", "session", "support"],
     "channel": ["transfer", "tensor", "storage", "session", "support"],
     "containers": ["support"],
+    "sync": ["channel", "storage", "support"],
     "cuda": ["tensor", "storage", "session", "support"],
 }
 

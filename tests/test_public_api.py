@@ -17,8 +17,9 @@ def words(text: str) -> list[str]:
 
 
 PUBLIC = words("""
-    Broadcast BroadcastReader BuildError CorruptDataError CudaError CudaUnavailable
-    NotPublishedError OutOfSharedMemory ProducerGone Queue SessionError SharedDict SharedList
+    Barrier BoundedSemaphore Broadcast BroadcastReader BuildError Condition CorruptDataError CudaError
+    CudaUnavailable Event Lock NotPublishedError OutOfSharedMemory OwnerDied ProducerGone Queue RLock
+    Semaphore SessionError SharedDict SharedList
     ShmTensorError ShutDown StaleHandleError Storage Tensor __version__ arange asarray atomic attach
     concatenate cuda doctor empty empty_like errors from_dlpack from_numpy frombuffer full full_like
     futures gc install load memory multiprocessing once ones ones_like publish set_limit share stack stats

@@ -59,7 +59,7 @@ FreeResult try_free(const Segment& segment, BlockNumber block,
   // plane and set its bit before the claim, so this reads both the planes and the bits again.
   if (has_holder(segment, block)) return FreeResult::none;
   // Constant since the first ticket of the block, or changed by a holder only.
-  const bool drains = segment.record(block).contents.load() != 0;
+  const bool drains = TicketContents::must_drain(segment.record(block).contents.load());
   std::uint64_t expected = word.bits();
   const BlockWord next = drains ? word.draining() : word.freed();
   if (!state.compare_exchange_strong(expected, next.bits())) return FreeResult::none;

@@ -56,6 +56,7 @@ struct TicketContents {
     message = 1,    ///< or a ring of messages
     queue = 2,      ///< the first block of a queue, which has locks and waiters
     broadcast = 3,  ///< likewise
+    primitive = 4,  ///< of synchronization; has no tickets
   };
 
   Kind kind = Kind::none;
@@ -72,6 +73,10 @@ struct TicketContents {
             .stride = static_cast<std::uint32_t>(bits >> 48 & 0xff) * 32,
             .first = static_cast<std::uint32_t>(bits >> 32 & 0xffff),
             .count = static_cast<std::uint32_t>(bits)};
+  }
+  /// Return true if a block with this description may contain tickets.
+  [[nodiscard]] static constexpr bool must_drain(std::uint64_t bits) noexcept {
+    return bits != 0 && of(bits).kind != Kind::primitive;
   }
   /// Return true if all records are aligned and inside a block of that size.
   [[nodiscard]] constexpr bool fit(std::uint64_t size) const noexcept {

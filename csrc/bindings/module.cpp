@@ -30,6 +30,10 @@
 #include "bindings/support/pybind_fork.hpp"
 #include "bindings/support/python.hpp"
 #include "bindings/support/report_log.hpp"
+#include "bindings/sync/barriers.hpp"
+#include "bindings/sync/conditions.hpp"
+#include "bindings/sync/locks.hpp"
+#include "bindings/sync/semaphores.hpp"
 #include "bindings/tensor/atomic.hpp"
 #include "bindings/tensor/atomic_arrays.hpp"
 #include "bindings/tensor/change_wait.hpp"
@@ -77,6 +81,10 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_outgoing_bytes(module);
   add_encoding(module);
   add_channels(module);
+  add_locks(module);
+  add_semaphores(module);
+  add_conditions(module);
+  add_barriers(module);
   add_item_sequence(module);
   add_item_packer(module);
   add_key_index(module);

@@ -10,6 +10,7 @@
 #include "os/clock.hpp"
 #include "os/page_reservation.hpp"
 #include "queue/broadcast_repair.hpp"
+#include "sync/repair.hpp"
 
 namespace shmtensor {
 
@@ -114,10 +115,12 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
       [&](BlockNumber block) {
         const auto contents = TicketContents::of(segment.record(block).contents.load());
         const bool is_queue = contents.kind == TicketContents::Kind::queue;
-        if (!is_queue && contents.kind != TicketContents::Kind::broadcast) return;
+        if (contents.kind < TicketContents::Kind::queue) return;
         const auto bytes = bytes_in(segment, block);
         if (!bytes) return;
-        if (!is_queue) {
+        if (contents.kind == TicketContents::Kind::primitive) {
+          sync::repair(*bytes, memory, dead);
+        } else if (!is_queue) {
           if (const auto ring = BroadcastRing::in(*bytes)) repair_broadcast(*ring, dead, drain);
         } else if (bytes->size() >= sizeof(QueueHeader)) {
           auto& queue = *reinterpret_cast<QueueHeader*>(bytes->data());

@@ -43,8 +43,10 @@ bool OwnerLock::lock_within(SlotNumber slot, std::chrono::nanoseconds time) noex
   }
 }
 
-void OwnerLock::unlock() noexcept {
-  if ((word_.exchange(0, std::memory_order_release) & kAwaited) != 0) wake(word_, 1);
+bool OwnerLock::unlock() noexcept {
+  const std::uint32_t word = word_.exchange(0, std::memory_order_release);
+  if ((word & kAwaited) != 0) wake(word_, 1);
+  return word != 0;
 }
 
 void OwnerLock::unlock_for_dead() noexcept {

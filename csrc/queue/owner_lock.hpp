@@ -26,7 +26,8 @@ class OwnerLock {
   [[nodiscard]] bool try_lock_briefly(SlotNumber slot) noexcept;
   /// Waits for the lock for a short time. Returns true if the caller has it.
   [[nodiscard]] bool lock_within(SlotNumber slot, std::chrono::nanoseconds time) noexcept;
-  void unlock() noexcept;
+  /// Returns false if it was not locked.
+  bool unlock() noexcept;
 
   /// kNone if the lock is free.
   [[nodiscard]] std::uint32_t owner() const noexcept { return (word_.load() & 0xffff) - 1; }

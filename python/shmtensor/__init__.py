@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from shmtensor._queue.errors import ShutDown
     from shmtensor._queue.queue import Queue
     from shmtensor._share import share
+    from shmtensor._sync.barrier import Barrier
+    from shmtensor._sync.condition import Condition
+    from shmtensor._sync.event import Event
+    from shmtensor._sync.lock import Lock, RLock
+    from shmtensor._sync.semaphore import BoundedSemaphore, Semaphore
     from shmtensor.atomic import wait_for_change
     from shmtensor.composition import arange, concatenate, load, stack
     from shmtensor.containers import SharedDict, SharedList
@@ -67,6 +72,7 @@ if TYPE_CHECKING:
         CudaUnavailable,
         NotPublishedError,
         OutOfSharedMemory,
+        OwnerDied,
         ProducerGone,
         SessionError,
         ShmTensorError,
@@ -79,16 +85,24 @@ if TYPE_CHECKING:
     from shmtensor.tensor import Tensor
 
 __all__ = [
+    "Barrier",
+    "BoundedSemaphore",
     "Broadcast",
     "BroadcastReader",
     "BuildError",
+    "Condition",
     "CorruptDataError",
     "CudaError",
     "CudaUnavailable",
+    "Event",
+    "Lock",
     "NotPublishedError",
     "OutOfSharedMemory",
+    "OwnerDied",
     "ProducerGone",
     "Queue",
+    "RLock",
+    "Semaphore",
     "SessionError",
     "SharedDict",
     "SharedList",
@@ -146,6 +160,11 @@ _MODULES = {
     "_queue.errors": ["ShutDown"],
     "_queue.queue": ["Queue"],
     "_share": ["share"],
+    "_sync.barrier": ["Barrier"],
+    "_sync.condition": ["Condition"],
+    "_sync.event": ["Event"],
+    "_sync.lock": ["Lock", "RLock"],
+    "_sync.semaphore": ["BoundedSemaphore", "Semaphore"],
     "atomic": ["wait_for_change"],
     "composition": ["arange", "concatenate", "load", "stack"],
     "containers": ["SharedDict", "SharedList"],
@@ -155,7 +174,14 @@ _MODULES = {
     ],
     "errors": [
         *("BuildError", "CorruptDataError", "CudaError", "CudaUnavailable", "NotPublishedError"),
-        *("OutOfSharedMemory", "ProducerGone", "SessionError", "ShmTensorError", "StaleHandleError"),
+        *(
+            "OutOfSharedMemory",
+            "OwnerDied",
+            "ProducerGone",
+            "SessionError",
+            "ShmTensorError",
+            "StaleHandleError",
+        ),
     ],
     "integrations": ["install", "uninstall"],
     "named_objects": ["attach", "once", "publish", "unpublish"],

@@ -13,6 +13,7 @@ __all__ = [
     "CudaUnavailable",
     "NotPublishedError",
     "OutOfSharedMemory",
+    "OwnerDied",
     "ProducerGone",
     "SessionError",
     "ShmTensorError",
@@ -52,6 +53,29 @@ class CorruptDataError(ShmTensorError, ValueError):
 
 class SessionError(ShmTensorError):
     """The manager of the session cannot be reached or started, or its protocol is incompatible."""
+
+
+class OwnerDied(ShmTensorError):  # noqa: N818  # a state, not a mistake
+    """The process or thread that had a lock ended with it; what the lock protects may be half changed.
+
+    Attributes
+    ----------
+    pid : int
+        The id of the process, as it was at that time.
+    seconds : float
+        How long ago that was noticed.
+    """
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        super().__init__(pid, seconds)
+        self.pid = pid
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return (
+            f"process {self.pid} ended with the lock, {self.seconds:.3f} s ago: what the lock protects "
+            "may be half changed"
+        )
 
 
 class NotPublishedError(ShmTensorError, LookupError):

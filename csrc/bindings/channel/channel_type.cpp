@@ -1,19 +1,16 @@
 #include "bindings/channel/channel_type.hpp"
 
-#include <structmember.h>
-
 #include <algorithm>
 #include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
-#include "base/error.hpp"
 #include "bindings/channel/broadcast_methods.hpp"
 #include "bindings/channel/channel_methods.hpp"
+#include "bindings/channel/object_type.hpp"
 #include "bindings/channel/queue_methods.hpp"
 #include "bindings/storage/allocation.hpp"
-#include "session/runtime.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -54,59 +51,6 @@ py::object new_broadcast_storage(std::uint64_t limit, std::uint64_t max_bytes,
 const char* on_full_of(const Broadcast& broadcast) {
   const auto policy = static_cast<std::size_t>(broadcast.on_full());
   return kOnFull[std::min(policy, std::size(kOnFull) - 1)];
-}
-
-// `source` is a storage that one of the functions above made, here or in another process; for a
-// reader, its broadcast.
-template <typename Open>
-std::unique_ptr<Open> open_channel(PyObject* source) {
-  const std::string name = Open::kName;
-  if (source == nullptr || !is_storage(source)) {
-    throw py::type_error("a " + name + " needs a storage");
-  }
-  const Backing& backing = reinterpret_cast<Storage*>(source)->backing();
-  if (backing.kind != Backing::Kind::block || backing.device >= 0) {
-    throw py::type_error("the storage of a " + name + " is shared memory of the host");
-  }
-  std::shared_ptr<Session> session = Runtime::get().find(backing.arena->memory().id());
-  if (!session) throw SessionError("the session of the " + name + " has ended");
-  return std::make_unique<Open>(std::move(session), Block{backing.arena, backing.block});
-}
-
-template <>
-std::unique_ptr<OpenReader> open_channel(PyObject* source) {
-  if (source == nullptr || PyObject_TypeCheck(source, g_broadcast_type) == 0) {
-    throw py::type_error("a reader needs a broadcast: call its method reader()");
-  }
-  Broadcast& core = usable<OpenBroadcast>(source).core;
-  const GilRelease release;
-  return std::make_unique<OpenReader>(core);
-}
-
-template <typename Open>
-int init(PyObject* self, PyObject* arguments, PyObject*) {
-  return guarded_init([&] {
-    PyObject* const source =
-        PyTuple_GET_SIZE(arguments) == 1 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
-    std::unique_ptr<Open> open = open_channel<Open>(source);
-    ChannelObject& object = channel_of(self);
-    if (object.open != nullptr) {
-      throw std::runtime_error(std::string("__init__ was called twice for a ") + Open::kName);
-    }
-    object.source = Py_NewRef(source);
-    object.open = open.release();
-  });
-}
-
-void channel_dealloc(PyObject* self) {
-  ChannelObject& object = channel_of(self);
-  if (object.weak_references != nullptr) PyObject_ClearWeakRefs(self);
-  delete object.open;
-  Py_XDECREF(object.source);
-  Py_XDECREF(object.dumps);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 template <typename Open>
@@ -155,31 +99,36 @@ PyGetSetDef g_reader_properties[] = {
     {},
 };
 
-constexpr PyMemberDef kWeakReferences{"__weaklistoffset__", T_PYSSIZET,
-                                      offsetof(ChannelObject, weak_references), READONLY, nullptr};
 PyMemberDef g_members[] = {
     kWeakReferences,
-    {"_storage", T_OBJECT_EX, offsetof(ChannelObject, source), READONLY, nullptr},
+    kStorage,
     {"_dumps", T_OBJECT, offsetof(ChannelObject, dumps), 0, nullptr},
     {},
 };
 PyMemberDef g_reader_members[] = {kWeakReferences, {}};
 
-// Types without a base in common: a class that derives from two of them is refused by Python.
-template <typename Open>
-py::object make_type(const char* name, PyMethodDef* methods, PyGetSetDef* properties,
-                     PyMemberDef* members) {
-  PyType_Slot slots[] = {
-      {Py_tp_init, slot(init<Open>)}, {Py_tp_dealloc, slot(channel_dealloc)},
-      {Py_tp_methods, methods},       {Py_tp_getset, properties},
-      {Py_tp_members, members},       {0, nullptr},
-  };
-  PyType_Spec spec = {name, sizeof(ChannelObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                      slots};
-  return checked(PyType_FromSpec(&spec));
+}  // namespace
+
+template <>
+std::unique_ptr<OpenReader> open_channel(PyObject* source) {
+  if (source == nullptr || PyObject_TypeCheck(source, g_broadcast_type) == 0) {
+    throw py::type_error("a reader needs a broadcast: call its method reader()");
+  }
+  Broadcast& core = usable<OpenBroadcast>(source).core;
+  const GilRelease release;
+  return std::make_unique<OpenReader>(core);
 }
 
-}  // namespace
+void channel_dealloc(PyObject* self) {
+  ChannelObject& object = channel_of(self);
+  if (object.weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  delete object.open;
+  Py_XDECREF(object.source);
+  Py_XDECREF(object.dumps);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
 
 void throw_without_init(const char* name) {
   throw std::runtime_error(std::string("__init__ was not called: a subclass of a ") + name +

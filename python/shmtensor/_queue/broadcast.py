@@ -7,7 +7,8 @@ from typing import Any, Literal, SupportsIndex, get_args
 
 import shmtensor._core as _core
 import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the picklers
-from shmtensor._queue.channel import Item, Readable, SentByHandle, Writable
+from shmtensor._by_handle import SentByHandle
+from shmtensor._queue.channel import Item, Readable, Writable
 from shmtensor._queue.labels import label_or_place
 from shmtensor._values import check_limit, check_range
 

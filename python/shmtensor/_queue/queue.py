@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, SupportsIndex
 
 import shmtensor._core as _core
+from shmtensor._by_handle import SentByHandle
 from shmtensor._pickling import dumps, dumps_for_many
-from shmtensor._queue.channel import Item, Readable, SentByHandle, Writable
+from shmtensor._queue.channel import Item, Readable, Writable
 from shmtensor._queue.errors import QueueClosed, ShutDown
 from shmtensor._queue.labels import label_or_place
 from shmtensor._values import check_limit, check_range

@@ -1,0 +1,125 @@
+// What Python's objects need of their synchronization primitives in this process.
+#pragma once
+
+#include "bindings/support/python.hpp"
+// Python's headers come before all others.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "bindings/channel/channel_methods.hpp"
+#include "bindings/channel/object_type.hpp"
+#include "bindings/storage/allocation.hpp"
+#include "os/thread_observer.hpp"
+#include "session/session.hpp"
+#include "sync/barrier.hpp"
+#include "sync/condition.hpp"
+#include "sync/event.hpp"
+#include "sync/lock.hpp"
+#include "sync/semaphore.hpp"
+
+namespace shmtensor::python {
+
+template <typename Core>
+struct OpenPrimitive : OpenChannel {
+  OpenPrimitive(std::shared_ptr<Session> joined, const Block& block)
+      : session(std::move(joined)), core(block.arena->bytes(block.number, Access::read_write)) {}
+
+  /// Of this process. Throws SessionError if it has none.
+  [[nodiscard]] SlotNumber slot() const {
+    session->require_slot();
+    return session->slot();
+  }
+
+  std::shared_ptr<Session> session;
+  Core core;
+};
+
+struct OpenLock : OpenPrimitive<sync::Lock> {
+  static constexpr auto kName = "lock";
+  using OpenPrimitive::OpenPrimitive;
+};
+
+/// A thread that ends with the lock gives it back: no other one may release it.
+struct OpenRecursiveLock final : OpenLock, private ThreadObserver {
+  static constexpr auto kName = "recursive lock";
+  OpenRecursiveLock(std::shared_ptr<Session> joined, const Block& block);
+  ~OpenRecursiveLock() override { stop_observing(); }
+
+  /// The calling thread may be about to acquire it.
+  static void expect_owner() { observe_this_thread(); }
+
+ private:
+  void end_thread() noexcept override;
+  void enter_child() noexcept override {}
+};
+
+struct OpenSemaphore final : OpenPrimitive<sync::Semaphore> {
+  static constexpr auto kName = "semaphore";
+  using OpenPrimitive::OpenPrimitive;
+};
+struct OpenEvent final : OpenPrimitive<sync::Event> {
+  static constexpr auto kName = "event";
+  using OpenPrimitive::OpenPrimitive;
+};
+struct OpenCondition final : OpenPrimitive<sync::Condition> {
+  static constexpr auto kName = "condition";
+  using OpenPrimitive::OpenPrimitive;
+};
+struct OpenBarrier final : OpenPrimitive<sync::Barrier> {
+  static constexpr auto kName = "barrier";
+  using OpenPrimitive::OpenPrimitive;
+};
+
+/// As in `multiprocessing`, a negative timeout is one of 0.
+[[nodiscard]] Patience to_patience(PyObject* block, PyObject* timeout);
+
+/// Waits until `wait(time)` returns true, or the time is over; returns which. Each call of it is
+/// short, so that a killed manager is replaced. Throws the error of a signal handler.
+template <typename Wait>
+bool wait_in_slices(Session& session, Patience& patience, Wait&& wait) {
+  for (;;) {
+    const std::chrono::nanoseconds left = patience.left();
+    if (left.count() == 0) return false;
+    {
+      const GilRelease release;
+      if (wait(std::min(left, sync::kSlice))) return true;
+      session.manager().ensure();
+    }
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+/// The lock of an object that is a lock, or a recursive one. Throws TypeError.
+[[nodiscard]] OpenLock& lock_of(PyObject* object);
+/// Lets the class of a lock know that its last owner died. Throws what the class raises.
+void tell(PyObject* lock, const sync::Death& death);
+/// The same if it did.
+inline void tell_death(PyObject* lock, OpenLock& open) {
+  if (const std::optional<sync::Death> death = open.core.take_death()) tell(lock, *death);
+}
+
+/// A storage over a new block in which `create(block)` makes a primitive.
+template <typename Create>
+py::object new_primitive(std::size_t bytes, Create&& create) {
+  py::object storage =
+      new_shared_storage(std::max(bytes, sync::kProcesses), default_strategy(), false);
+  const Backing& backing = as_storage(storage)->backing();
+  std::forward<Create>(create)(bytes_of(backing.arena, backing.block, Access::read_write));
+  backing.arena->set_contents(backing.block, sync::kContents);
+  return storage;
+}
+
+/// Adds a type of primitives to the module.
+template <typename Open>
+PyTypeObject* add_primitive(py::module_& module, const char* name, const char* full_name,
+                            PyMethodDef* methods, PyGetSetDef* properties = nullptr) {
+  static PyGetSetDef no_properties[] = {{}};
+  static PyMemberDef members[] = {kWeakReferences, kStorage, {}};
+  py::object type = make_type<Open>(full_name, methods,
+                                    properties != nullptr ? properties : no_properties, members);
+  module.add_object(name, type);
+  return reinterpret_cast<PyTypeObject*>(type.release().ptr());
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,148 @@
+#include "sync/semaphore.hpp"
+
+#include <utility>
+
+#include "queue/owner_lock.hpp"
+#include "queue/wait_flag.hpp"
+
+namespace shmtensor::sync {
+
+void Semaphore::create(std::span<std::byte> block, std::uint32_t initial, bool bounded) {
+  sync::create<SemaphoreWords>(block, [&](SemaphoreWords& words) {
+    words.initial.store(initial);
+    words.base.store(initial);
+    words.bounded.store(bounded ? 1 : 0);
+  });
+}
+
+template <typename Change>
+Taken Semaphore::with_lock(SlotNumber slot, std::chrono::nanoseconds time, Change&& change) {
+  OwnerLock lock(words_.lock);
+  if (!lock.try_lock_briefly(slot) &&
+      (time.count() == 0 || !lock.lock_within(slot, std::min(time, kSlice)))) {
+    return Taken::locked;
+  }
+  const OwnerLockGuard guard(lock);
+  return std::forward<Change>(change)();
+}
+
+// Each change is one store: that of a share, or that of the base.
+Taken Semaphore::acquire(SlotNumber slot, std::chrono::nanoseconds time) noexcept {
+  return with_lock(slot, time, [&] {
+    const std::uint32_t base = words_.base.load();
+    const std::uint32_t owned_now = owned();
+    if (base <= owned_now) return Taken::none;
+    if (owned_now >= words_.initial.load() || !own_one(slot)) words_.base.store(base - 1);
+    return Taken::done;
+  });
+}
+
+void Semaphore::wait(std::chrono::nanoseconds time) noexcept {
+  if (spin_until([this] { return value() != 0; })) return;
+  WaitFlag flag(words_.waiters);
+  const std::uint32_t announced = flag.announce();
+  if (value() == 0) flag.sleep(announced, std::min(time, kSlice));
+}
+
+Taken Semaphore::release(SlotNumber slot, std::uint32_t units,
+                         std::chrono::nanoseconds time) noexcept {
+  const Taken result = with_lock(slot, time, [&] {
+    const bool bounded = words_.bounded.load() != 0;
+    const std::uint64_t most =
+        bounded ? std::uint64_t{words_.initial.load()} + words_.returned.load() : kMost;
+    if (std::uint64_t{value()} + units > most) return Taken::none;
+    for (std::uint32_t i = 0; i < units; ++i) {
+      if (return_one(slot)) continue;
+      const std::uint32_t base = words_.base.load();
+      if (bounded && base >= words_.initial.load()) {
+        words_.returned.fetch_sub(1);
+      } else {
+        words_.base.store(base + 1);
+      }
+    }
+    return Taken::done;
+  });
+  if (result == Taken::done) WaitFlag(words_.waiters).notify(units);
+  return result;
+}
+
+// The base first: if this process is killed in between, the manager returns as many units.
+Taken Semaphore::disown(SlotNumber slot, std::chrono::nanoseconds time) noexcept {
+  return with_lock(slot, time, [&] {
+    for (Word& word : used()) {
+      const Share share(word.load());
+      if (share.slot() != slot || share.count() == 0) continue;
+      words_.base.store(words_.base.load() - share.count());
+      word.store(0);
+    }
+    return Taken::done;
+  });
+}
+
+void Semaphore::pass_wakeup_on() noexcept { WaitFlag(words_.waiters).notify(1); }
+
+// Without the lock, the words are of different instants.
+std::uint32_t Semaphore::value() const noexcept {
+  const std::uint32_t owned_now = owned();
+  return words_.base.load() - std::min(owned_now, words_.base.load());
+}
+
+std::uint32_t Semaphore::owned() const noexcept {
+  std::uint32_t sum = 0;
+  for (const Word& word : used()) sum += Share(word.load()).count();
+  return sum;
+}
+
+// Returns false if all shares are in use, as never in intact memory: a share has a unit at least.
+bool Semaphore::own_one(SlotNumber slot) noexcept {
+  Word* free = nullptr;
+  for (Word& word : used()) {
+    const Share share(word.load());
+    if (share.count() == 0) {
+      free = &word;
+    } else if (share.slot() == slot) {
+      word.store(share.with(share.count() + 1).bits());
+      return true;
+    }
+  }
+  if (free == nullptr) {
+    const std::uint32_t count = words_.used.load();
+    if (count >= shares_.size()) return false;
+    words_.used.store(count + 1);
+    free = &shares_[count];
+  }
+  free->store(Share(slot, 1).bits());
+  return true;
+}
+
+// The manager may clear the share of another process, which has died, at the same time.
+bool Semaphore::return_one(SlotNumber slot) noexcept {
+  for (const bool own : {true, false}) {
+    for (Word& word : used()) {
+      std::uint64_t bits = word.load();
+      while (Share(bits).count() != 0 && (Share(bits).slot() == slot) == own) {
+        const Share less = Share(bits).with(Share(bits).count() - 1);
+        if (word.compare_exchange_strong(bits, less.bits())) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// A unit may have been meant for another process, which releases it later: a bounded semaphore
+// accepts that. It is noted first: if the manager is killed, it is noted twice.
+void Semaphore::repair(const SlotSet& dead) noexcept {
+  for (Word& word : used()) {
+    std::uint64_t bits = word.load();
+    if (!dead.has(Share(bits).slot()) || Share(bits).count() == 0) continue;
+    words_.returned.fetch_add(Share(bits).count());
+    while (!word.compare_exchange_strong(bits, 0)) {
+    }
+  }
+  OwnerLock lock(words_.lock);
+  if (dead.has(lock.owner())) lock.unlock_for_dead();
+  lock.wake_waiters();
+  WaitFlag(words_.waiters).wake_everyone();
+}
+
+}  // namespace shmtensor::sync

@@ -1,0 +1,1 @@
+"""Locks and other synchronization primitives in shared memory."""

@@ -1,0 +1,34 @@
+"""What a process that ends as it should does with its shares of primitives.
+
+If a process is killed, the manager gives back what it has of a semaphore, and breaks the barriers in which it
+takes part. One that exits may have left a unit to another process, and does not come back to a barrier.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from multiprocessing import util
+from typing import Any
+from weakref import WeakSet
+
+__all__ = ["disown_at_exit"]
+
+_primitives: WeakSet[Any] = WeakSet()
+
+
+def disown_at_exit(primitive: Any) -> None:
+    """Call the primitive's method `_disown` at the end of this process, and of its forked children."""
+    if not _primitives:
+        _register(None)
+        util.register_after_fork(_primitives, _register)
+    _primitives.add(primitive)
+
+
+def _register(_: object) -> None:
+    util.Finalize(None, _disown_all, exitpriority=0)  # after those of pools and executors
+
+
+def _disown_all() -> None:
+    for primitive in list(_primitives):
+        with suppress(Exception):  # the session may have ended
+            primitive._disown()

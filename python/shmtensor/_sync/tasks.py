@@ -1,0 +1,54 @@
+"""Waits in a thread for what a task of an event loop waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["wait_in_thread"]
+
+_SLICE = 0.05  # seconds from the cancellation of the task to the end of its thread
+
+
+async def wait_in_thread(attempt: Callable[[float], bool], undo: Callable[[], object]) -> None:
+    """Return when a call of `attempt`, which waits for the given seconds, has returned True.
+
+    If the task is cancelled after that, `undo` is called.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def deliver(error: BaseException | None) -> None:
+        if future.cancelled():
+            undo()
+        elif error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        error = None
+        try:
+            while not future.cancelled():
+                if attempt(_SLICE):
+                    break
+            else:
+                return
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(deliver, error)
+        except RuntimeError:  # the loop was closed
+            undo()
+
+    threading.Thread(target=work, name="shmtensor-wait", daemon=True).start()
+    try:
+        await future
+    except asyncio.CancelledError:
+        if future.done() and not future.cancelled():
+            undo()
+        raise

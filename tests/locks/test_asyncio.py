@@ -1,0 +1,98 @@
+"""Tasks of an event loop that wait for primitives."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+from tests.locks.holders import holder, kill, until
+
+
+def acquire(lock: Any) -> None:
+    lock.acquire()
+
+
+def no_thread_waits() -> bool:
+    return all(thread.name != "shmtensor-wait" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("kind", [st.Lock, st.Semaphore])
+def test_loop_runs_while_a_task_waits(kind: Any) -> None:
+    async def main() -> list[str]:
+        primitive, seen = kind(), []
+
+        async def work(name: str) -> None:
+            async with primitive:
+                seen.append(name)
+                await asyncio.sleep(0.01)
+                seen.append(name)
+
+        await asyncio.gather(work("a"), work("b"), work("c"))
+        assert primitive.acquire(block=False)
+        return seen
+
+    seen = asyncio.run(main())
+    assert seen[::2] == seen[1::2]
+    until(no_thread_waits)
+
+
+@pytest.mark.parametrize("kind", [st.Lock, st.Semaphore])
+def test_cancelled_task_does_not_have_it(kind: Any) -> None:
+    async def main() -> None:
+        primitive = kind()
+        primitive.acquire()
+        for seconds in (0.0, 0.001, 0.02):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(primitive.aacquire(), seconds)
+        task = asyncio.create_task(primitive.aacquire())
+        await asyncio.sleep(0.01)
+        primitive.release()
+        task.cancel()  # it may have it
+        try:
+            await task
+        except asyncio.CancelledError:
+            pass
+        else:
+            primitive.release()
+        await asyncio.wait_for(primitive.aacquire(), 60)
+        primitive.release()
+
+    asyncio.run(main())
+    until(no_thread_waits)
+
+
+def test_task_is_told_of_a_death() -> None:
+    async def main() -> None:
+        lock = st.Lock()
+        with holder(lock, acquire) as process:
+            task = asyncio.create_task(lock.aacquire())
+            await asyncio.sleep(0.01)
+            pid = kill(process)
+            with pytest.raises(st.OwnerDied) as raised:
+                await asyncio.wait_for(task, 60)
+        assert raised.value.pid == pid
+        assert lock.locked()
+        lock.release()
+        with holder(lock, acquire) as process:
+            kill(process)
+            with pytest.raises(st.OwnerDied):
+                async with lock:
+                    pytest.fail("the block ran")
+        assert not lock.locked()
+
+    asyncio.run(main())
+
+
+def test_event_wakes_many_tasks() -> None:
+    async def main() -> list[bool]:
+        event = st.Event()
+        tasks = [asyncio.create_task(event.await_()) for _ in range(20)]
+        await asyncio.sleep(0.01)
+        event.set()
+        return await asyncio.wait_for(asyncio.gather(*tasks, event.await_()), 60)
+
+    assert asyncio.run(main()) == [True] * 21
