@@ -20,8 +20,8 @@ __all__ = ["Finding", "Report", "doctor"]
 
 _DEV_SHM = "/dev/shm"  # noqa: S108  # where Linux mounts POSIX shared memory
 _NEED_IT = (
-    "the file_system strategy and the locks of multiprocessing need it, also those of ProcessPoolExecutor "
-    "and of DataLoader: mount a tmpfs there"
+    "the file_system strategy, the standard library's locks and torch's DataLoader need it: "
+    "mount a tmpfs there"
 )
 
 

@@ -21,7 +21,7 @@ CHANGES = (
         r"^([ \t]*)(import multiprocessing(?:\.\w+)*)\b(?!\.)(?! as)",
         r"\1\2; import shmtensor.multiprocessing as multiprocessing",
     ),
-    (r"\bfrom multiprocessing import", "from shmtensor.multiprocessing import"),
+    (r"\bfrom multiprocessing(\.sharedctypes)? import", r"from shmtensor.multiprocessing\1 import"),
 )
 PLACES = (  # moved out of the package `test`
     ("test._test_multiprocessing", "_test_multiprocessing"),

@@ -67,7 +67,7 @@ def test_doctor_reports_missing_dev_shm(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(_doctor, "_DEV_SHM", str(tmp_path / "missing"))
     found = finding(st.doctor(), str(tmp_path / "missing"))
     assert not found.ok
-    assert "locks of multiprocessing" in found.text
+    assert "standard library's locks" in found.text
 
 
 @pytest.mark.parametrize("release", ["5.4.0-42-generic", "6.1", "6.8.0+", "7-rc1", "5.4-foo"])

@@ -165,8 +165,10 @@ _SUBMODULES = frozenset(
         "process",
         "process_context",
         "queues",
+        "sharedctypes",
         "sharing",
         "start_method",
+        "synchronize",
     )
 )
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # late, since few processes make more than one kind of these
     from shmtensor.multiprocessing import connection as _connection
     from shmtensor.multiprocessing import pool as _pool
     from shmtensor.multiprocessing import queues as _queues
+    from shmtensor.multiprocessing import synchronize as _synchronize
 
 __all__ = ["DefaultContext", "ForkContext", "ForkServerContext", "ServerContext", "SpawnContext"]
 
@@ -58,6 +59,72 @@ class _SharingContext(std.BaseContext):
         from shmtensor.multiprocessing.queues import SimpleQueue
 
         return SimpleQueue(max_bytes=max_bytes, ctx=self.get_context())
+
+    def Lock(self) -> _synchronize.Lock:
+        """Return a lock in shared memory, which a killed process gives back."""
+        from shmtensor.multiprocessing.synchronize import Lock
+
+        return Lock(ctx=self.get_context())
+
+    def RLock(self) -> _synchronize.RLock:
+        """Return a `Lock` that its thread can acquire again."""
+        from shmtensor.multiprocessing.synchronize import RLock
+
+        return RLock(ctx=self.get_context())
+
+    def Semaphore(self, value: int = 1) -> _synchronize.Semaphore:
+        """Return a semaphore in shared memory; a killed process gives its units back."""
+        from shmtensor.multiprocessing.synchronize import Semaphore
+
+        return Semaphore(value, ctx=self.get_context())
+
+    def BoundedSemaphore(self, value: int = 1) -> _synchronize.BoundedSemaphore:
+        """Return a `Semaphore` whose value is never above the initial one."""
+        from shmtensor.multiprocessing.synchronize import BoundedSemaphore
+
+        return BoundedSemaphore(value, ctx=self.get_context())
+
+    def Condition(self, lock: Any = None) -> _synchronize.Condition:
+        """Return a condition in shared memory; a killed process that waits delays no other."""
+        from shmtensor.multiprocessing.synchronize import Condition
+
+        return Condition(lock, ctx=self.get_context())
+
+    def Event(self) -> _synchronize.Event:
+        """Return an event in shared memory."""
+        from shmtensor.multiprocessing.synchronize import Event
+
+        return Event(ctx=self.get_context())
+
+    def Barrier(self, parties: int, action: Any = None, timeout: float | None = None) -> _synchronize.Barrier:
+        """Return a barrier in shared memory, which a killed process breaks."""
+        from shmtensor.multiprocessing.synchronize import Barrier
+
+        return Barrier(parties, action, timeout, ctx=self.get_context())
+
+    def RawValue(self, typecode_or_type: Any, *args: Any) -> Any:
+        """Return a ctypes object in shared memory."""
+        from shmtensor.multiprocessing.sharedctypes import RawValue
+
+        return RawValue(typecode_or_type, *args)
+
+    def RawArray(self, typecode_or_type: Any, size_or_initializer: Any) -> Any:
+        """Return a ctypes array in shared memory."""
+        from shmtensor.multiprocessing.sharedctypes import RawArray
+
+        return RawArray(typecode_or_type, size_or_initializer)
+
+    def Value(self, typecode_or_type: Any, *args: Any, lock: Any = True) -> Any:
+        """Return a `RawValue` with a lock."""
+        from shmtensor.multiprocessing.sharedctypes import Value
+
+        return Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
+
+    def Array(self, typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True) -> Any:
+        """Return a `RawArray` with a lock."""
+        from shmtensor.multiprocessing.sharedctypes import Array
+
+        return Array(typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context())
 
     def Pool(
         self,

@@ -1,7 +1,128 @@
-"""The standard library's module, under a name of this package."""
+"""The locks and other primitives of `multiprocessing`, in shared memory.
 
-import sys
-from multiprocessing import synchronize
-from multiprocessing.synchronize import *  # noqa: F403  # for type checkers
+A killed process harms no other: a lock that it had is passed on as if it had been released, with a line in
+the log. A program that was written for the standard library does not expect `acquire` to raise, and its
+data may be as half changed after an exception in a ``with`` block, which releases the lock, too. A
+`shmtensor.Lock` raises an error for its next owner.
+"""
 
-sys.modules[__name__] = synchronize
+from __future__ import annotations
+
+from multiprocessing import synchronize as std
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from shmtensor._sync import barrier, condition, event, lock, semaphore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(std, name)  # everything that is not replaced here
+
+
+class _SemLock:
+    """What programs are known to ask of the attribute `_semlock`."""
+
+    def __init__(self, owner: Any) -> None:
+        self.acquire, self.release = owner.acquire, owner.release
+        self._owner = owner
+
+    def _is_mine(self) -> bool:
+        return bool(self._owner._is_mine())
+
+    def _count(self) -> int:
+        return self._owner._depth() if self._is_mine() else 0
+
+    def _is_zero(self) -> bool:
+        return self._get_value() == 0
+
+    def _get_value(self) -> int:
+        return int(not self._owner.locked())
+
+
+class _SemaphoreSemLock(_SemLock):
+    def _get_value(self) -> int:
+        return int(self._owner.get_value())
+
+
+class Lock(lock.Lock, std.Lock):
+    """See `shmtensor.Lock`; a dead owner's lock is passed on."""
+
+    def __init__(self, *, ctx: Any = None) -> None:  # noqa: ARG002  # as in the standard library
+        super().__init__(on_death="pass")
+
+    @property
+    def _semlock(self) -> _SemLock:
+        return _SemLock(self)
+
+
+class RLock(lock.RLock, std.RLock):
+    """See `shmtensor.RLock`; a dead owner's lock is passed on."""
+
+    def __init__(self, *, ctx: Any = None) -> None:  # noqa: ARG002
+        super().__init__(on_death="pass")
+
+    @property
+    def _semlock(self) -> _SemLock:
+        return _SemLock(self)
+
+
+class Semaphore(semaphore.Semaphore, std.Semaphore):
+    """See `shmtensor.Semaphore`."""
+
+    def __init__(self, value: SupportsIndex = 1, *, ctx: Any = None) -> None:  # noqa: ARG002
+        super().__init__(value)
+
+    @property
+    def _semlock(self) -> _SemLock:
+        return _SemaphoreSemLock(self)
+
+
+class BoundedSemaphore(semaphore.BoundedSemaphore, std.BoundedSemaphore):
+    """See `shmtensor.BoundedSemaphore`."""
+
+    def __init__(self, value: SupportsIndex = 1, *, ctx: Any = None) -> None:  # noqa: ARG002
+        super().__init__(value)
+
+    @property
+    def _semlock(self) -> _SemLock:
+        return _SemaphoreSemLock(self)
+
+
+class Condition(condition.Condition, std.Condition):
+    """See `shmtensor.Condition`."""
+
+    def __init__(self, lock: Any = None, *, ctx: Any = None) -> None:  # noqa: ARG002
+        super().__init__(lock)
+
+    @staticmethod
+    def _new_lock() -> RLock:
+        return RLock()
+
+
+class Event(event.Event, std.Event):
+    """See `shmtensor.Event`."""
+
+    def __init__(self, *, ctx: Any = None) -> None:  # noqa: ARG002
+        super().__init__()
+
+
+class Barrier(barrier.Barrier, std.Barrier):
+    """See `shmtensor.Barrier`."""
+
+    def __init__(
+        self,
+        parties: SupportsIndex,
+        action: Callable[[], object] | None = None,
+        timeout: float | None = None,
+        *,
+        ctx: Any = None,  # noqa: ARG002
+    ) -> None:
+        super().__init__(parties, action, timeout)

@@ -1,4 +1,7 @@
-"""Pools and queues without /dev/shm; `test_sandboxes.py` runs it."""
+"""Pools, queues, locks and values without /dev/shm; `test_sandboxes.py` runs it."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -8,15 +11,20 @@ def double(value):
     return value * 2
 
 
-def put(queue):
+def put(queue, lock, value, event, condition, barrier):
+    with lock, value, condition:
+        value.value += 1
+        condition.notify()
+    barrier.wait()
     queue.put(st.full(3, 7))
+    event.set()
 
 
 if __name__ == "__main__":
     found = next(one for one in st.doctor() if one.name == "/dev/shm")
-    assert not found.ok and "locks of multiprocessing" in found.text, found
+    assert not found.ok and "standard library's locks" in found.text, found
     try:
-        mp.Lock()
+        multiprocessing.Lock()
         raise AssertionError("there is a /dev/shm")
     except OSError:
         pass
@@ -31,8 +39,17 @@ if __name__ == "__main__":
             pool.close()
             pool.join()
         queue = context.Queue()
-        process = context.Process(target=put, args=(queue,))
-        process.start()
+        lock, value, event = context.Lock(), context.Value("i"), context.Event()
+        condition, barrier = context.Condition(), context.Barrier(2)
+        with condition:
+            process = context.Process(target=put, args=(queue, lock, value, event, condition, barrier))
+            process.start()
+            assert condition.wait(60)
+        barrier.wait()
+        assert event.wait(60)
+        assert value.value == 1
         assert queue.get().tolist() == [7] * 3
         process.join()
+        with ProcessPoolExecutor(2, context) as executor:
+            assert list(executor.map(double, range(4))) == [0, 2, 4, 6]
     print("fine")
