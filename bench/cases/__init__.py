@@ -26,6 +26,7 @@ CASES = {
     "copyin": "copyin",
     "alloc": "alloc",
     "atomic": "atomic",
+    "locks": "locks",
     "import": "imports",
     "kill": "kill",
     "syscalls": "syscalls",
