@@ -1,54 +1,88 @@
 #include "sync/condition.hpp"
 
+#include <climits>
+
 #include "base/error.hpp"
 #include "os/futex.hpp"
 
 namespace shmtensor::sync {
 
-// What `notified` has is left: the manager may have given it to the process that used the words
-// before, and did not find that it had left.
+/// slot + 1:16 | threads that wait:24 | of them notified:24. A word without threads is free.
+struct Condition::Threads {
+  std::uint32_t owner = 0;  ///< slot + 1
+  std::uint32_t waiting = 0;
+  std::uint32_t notified = 0;
+
+  static Threads of(std::uint64_t bits) noexcept {
+    return {.owner = static_cast<std::uint32_t>(bits >> 48),
+            .waiting = static_cast<std::uint32_t>(bits >> 24) & 0xff'ffff,
+            .notified = static_cast<std::uint32_t>(bits) & 0xff'ffff};
+  }
+  [[nodiscard]] std::uint64_t bits() const noexcept {
+    return std::uint64_t{owner} << 48 | std::uint64_t{waiting} << 24 | notified;
+  }
+};
+
 std::size_t Condition::enter(SlotNumber slot) {
-  std::size_t place = processes_.size();
+  const std::uint32_t owner = slot + 1u;
   const std::span<WaitingProcess> known = used();
+  std::size_t place = known.size();
   for (std::size_t i = 0; i < known.size(); ++i) {
-    const Share share(known[i].share.load());
-    if (share.count() == 0) {
-      place = i;
-    } else if (share.slot() == slot) {
-      known[i].share.store(share.with(share.count() + 1).bits());
-      return i;
+    std::uint64_t bits = known[i].threads.load();
+    Threads threads = Threads::of(bits);
+    if (threads.waiting == 0) place = i;
+    while (threads.owner == owner && threads.waiting != 0) {
+      ++threads.waiting;
+      if (known[i].threads.compare_exchange_strong(bits, threads.bits())) return i;
+      threads = Threads::of(bits);
     }
   }
-  if (place == processes_.size()) {
-    place = known.size();
-    if (place >= processes_.size()) throw SessionError("a condition is damaged");
-    words_.used.store(static_cast<std::uint32_t>(place) + 1);
-  }
-  processes_[place].share.store(Share(slot, 1).bits());
+  if (place == processes_.size()) throw SessionError("a condition is damaged");
+  if (place == known.size()) words_.used.store(static_cast<std::uint32_t>(place) + 1);
+  processes_[place].threads.store(Threads{.owner = owner, .waiting = 1}.bits());
   return place;
+}
+
+bool Condition::is_notified(std::size_t place) const noexcept {
+  return Threads::of(processes_[place].threads.load()).notified != 0;
 }
 
 void Condition::sleep(std::size_t place, std::chrono::nanoseconds time) noexcept {
   if (spin_until([&] { return is_notified(place); })) return;
+  const Atomic<std::uint32_t>& wakes = processes_[place].wakes;
+  const std::uint32_t before = wakes.load();
   const auto most = std::min(time, kSlice).count();
-  if (most > 0) wait_for_change(processes_[place].notified, 0, static_cast<std::uint64_t>(most));
+  if (most <= 0 || is_notified(place)) return;
+  wait_for_change(wakes, before, static_cast<std::uint64_t>(most));
 }
 
-// The share first, then what is left of the notifications: the manager writes them in the other
-// order, so one of the two finds a notification that no thread waits for.
 bool Condition::leave(std::size_t place) noexcept {
-  WaitingProcess& process = processes_[place];
-  const Share share(process.share.load());
-  const bool notified = process.notified.load() != 0;
-  if (notified) process.notified.fetch_sub(1);
-  process.share.store(share.with(share.count() - 1).bits());
-  if (share.count() != 1) return notified;
-  return process.notified.exchange(0) != 0 || notified;
+  Atomic<std::uint64_t>& word = processes_[place].threads;
+  std::uint64_t bits = word.load();
+  for (;;) {
+    Threads threads = Threads::of(bits);
+    const bool notified = threads.notified != 0;
+    --threads.waiting;
+    if (notified) --threads.notified;
+    if (word.compare_exchange_strong(bits, threads.bits())) return notified;
+  }
 }
 
-void Condition::notify_one(WaitingProcess& process) noexcept {
-  process.notified.fetch_add(1);
-  wake(process.notified, 1);
+void Condition::wake_threads(WaitingProcess& process, std::uint32_t threads) noexcept {
+  process.wakes.fetch_add(1);
+  wake(process.wakes, threads);
+}
+
+bool Condition::notify_one(WaitingProcess& process, const SlotSet& dead) noexcept {
+  std::uint64_t bits = process.threads.load();
+  for (;;) {
+    Threads threads = Threads::of(bits);
+    if (threads.waiting <= threads.notified || dead.has(threads.owner - 1)) return false;
+    ++threads.notified;
+    if (process.threads.compare_exchange_strong(bits, threads.bits())) break;
+  }
+  wake_threads(process, 1);
+  return true;
 }
 
 std::uint32_t Condition::notify(std::uint32_t threads) noexcept {
@@ -57,42 +91,37 @@ std::uint32_t Condition::notify(std::uint32_t threads) noexcept {
   std::uint32_t count = 0;
   std::size_t next = words_.next.load() % known.size();
   for (std::size_t missed = 0; count < threads && missed < known.size();) {
-    WaitingProcess& process = known[next];
-    next = (next + 1) % known.size();
-    if (can_be_notified(process)) {
-      notify_one(process);
+    if (notify_one(known[next], {})) {
       ++count;
       missed = 0;
     } else {
       ++missed;
     }
+    next = (next + 1) % known.size();
   }
   words_.next.store(static_cast<std::uint32_t>(next));
   return count;
 }
 
-void Condition::give_away(std::uint32_t notified, const SlotSet& dead) noexcept {
-  for (WaitingProcess& process : used()) {
-    if (dead.has(Share(process.share.load()).slot())) continue;
-    while (notified != 0 && can_be_notified(process)) {
-      notify_one(process);
-      --notified;
-      // The last thread may have left since.
-      if (Share(process.share.load()).count() == 0) notified += process.notified.exchange(0);
-    }
-  }
-}
-
 // Given away first: if the manager is killed, the next one does so again, and a thread is woken
 // that need not be.
+void Condition::give_away(WaitingProcess& process, const SlotSet& dead) noexcept {
+  std::uint64_t bits = process.threads.load();
+  std::uint32_t given = 0;
+  do {  // a process that does not know of the death may notify it once more
+    for (WaitingProcess& other : used()) {
+      while (given < Threads::of(bits).notified && notify_one(other, dead)) ++given;
+    }
+    given = Threads::of(bits).notified;
+  } while (!process.threads.compare_exchange_strong(bits, 0));
+}
+
 void Condition::repair(const SlotSet& dead) noexcept {
   for (WaitingProcess& process : used()) {
-    if (dead.has(Share(process.share.load()).slot())) {
-      give_away(process.notified.load(), dead);
-      process.notified.store(0);
-      process.share.store(0);
+    if (dead.has(Threads::of(process.threads.load()).owner - 1)) {
+      give_away(process, dead);
     } else {
-      wake(process.notified, process.notified.load());  // who notified it may have been killed
+      wake_threads(process, INT_MAX);  // who notified them may have been killed
     }
   }
 }

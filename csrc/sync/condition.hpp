@@ -10,9 +10,10 @@
 
 namespace shmtensor::sync {
 
-/// All members but `sleep` and `repair` are called with the lock of the condition, so only the
-/// manager changes a word at the same time: it gives a notification of a dead process to another.
-/// Threads, processes: so one at a time. A thread may be killed at any instruction.
+/// `enter`, `notify` and `leave` are called with the lock of the condition. Only the manager
+/// changes a word at the same time: it gives a notification of a dead process to another one.
+/// Threads, processes: so one at a time; `sleep` at any time. A thread may be killed at any
+/// instruction.
 class Condition {
  public:
   [[nodiscard]] static std::size_t bytes() noexcept { return bytes_for<WaitingProcess>(kMaxSlots); }
@@ -28,9 +29,7 @@ class Condition {
   [[nodiscard]] std::size_t enter(SlotNumber slot);
   /// Without the lock: waits until a thread of the process may be notified.
   void sleep(std::size_t place, std::chrono::nanoseconds time) noexcept;
-  [[nodiscard]] bool is_notified(std::size_t place) const noexcept {
-    return processes_[place].notified.load() != 0;
-  }
+  [[nodiscard]] bool is_notified(std::size_t place) const noexcept;
   /// Removes the thread. Returns true if it was notified.
   [[nodiscard]] bool leave(std::size_t place) noexcept;
   /// Notifies as many threads, one after the other in the order of their processes. Returns how
@@ -41,14 +40,14 @@ class Condition {
   void repair(const SlotSet& dead) noexcept;
 
  private:
+  struct Threads;
+
   [[nodiscard]] std::span<WaitingProcess> used() const noexcept {
     return processes_.first(std::min<std::size_t>(words_.used.load(), processes_.size()));
   }
-  [[nodiscard]] static bool can_be_notified(const WaitingProcess& process) noexcept {
-    return Share(process.share.load()).count() > process.notified.load();
-  }
-  static void notify_one(WaitingProcess& process) noexcept;
-  void give_away(std::uint32_t notified, const SlotSet& dead) noexcept;
+  [[nodiscard]] static bool notify_one(WaitingProcess& process, const SlotSet& dead) noexcept;
+  void give_away(WaitingProcess& process, const SlotSet& dead) noexcept;
+  static void wake_threads(WaitingProcess& process, std::uint32_t threads) noexcept;
 
   ConditionWords& words_;
   std::span<WaitingProcess> processes_;

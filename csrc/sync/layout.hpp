@@ -93,7 +93,6 @@ struct EventWords {
   Atomic<std::uint32_t> waiters;  ///< WaitFlag
 };
 
-/// Its shares are threads that wait.
 struct ConditionWords {
   static constexpr Kind kKind = Kind::condition;
 
@@ -102,8 +101,8 @@ struct ConditionWords {
   Atomic<std::uint32_t> next;  ///< the process at which the next notification begins to search
 };
 struct WaitingProcess {
-  Atomic<std::uint64_t> share;
-  Atomic<std::uint32_t> notified;  ///< of its threads; they sleep until it is not 0
+  Atomic<std::uint64_t> threads;  ///< Condition::Threads
+  Atomic<std::uint32_t> wakes;    ///< changes after each notification; its threads sleep on it
   std::uint32_t padding;
 };
 
