@@ -48,6 +48,10 @@ DIFFERENCES = (
         )
         for test in ("test_notify", "test_notify_all", "test_notify_n")
     ),
+    *(
+        Difference(f"TestResourceTracker.{test}", "a semaphore has no name, and no tracker")
+        for test in ("test_resource_tracker", "test_resource_tracker_sigkill")
+    ),
     Difference("TestStartMethod.test_get_all", "there is one start method more", before=(3, 14)),
     Difference("TestStartMethod.test_get_all_start_methods", "there is one start method more", since=(3, 14)),
     Difference(
