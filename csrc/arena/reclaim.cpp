@@ -35,6 +35,19 @@ bool has_holder(const Segment& segment, BlockNumber block) noexcept {
   return false;
 }
 
+// A process sets its bit before it claims a ticket, so one of the two is found.
+bool is_used_elsewhere(const Segment& segment, BlockNumber block, SlotNumber own,
+                       const SessionMemory& memory) noexcept {
+  const BlockWord word(segment.record(block).word.load());
+  if (in_flight(segment, block, word.generation(), memory)) return true;
+  for (std::uint32_t planes = segment.planes(); planes != 0; planes &= planes - 1) {
+    const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));
+    const std::uint64_t mine = plane == plane_of(own) ? bit_of(own) : 0;
+    if ((segment.holders(plane, block).load() & ~mine) != 0) return true;
+  }
+  return false;
+}
+
 // The bit may be on a free block: that of a process that was killed while it resolved a stale
 // handle.
 bool keep_live(const Segment& segment, BlockNumber block) noexcept {

@@ -36,6 +36,11 @@ enum class FreeResult : std::uint8_t {
 /// Return true if any slot holds the block.
 [[nodiscard]] bool has_holder(const Segment& segment, BlockNumber block) noexcept;
 
+/// Return true if another slot holds the block, or a ticket for it is live. Also true if that
+/// cannot be determined.
+[[nodiscard]] bool is_used_elsewhere(const Segment& segment, BlockNumber block, SlotNumber own,
+                                     const SessionMemory& memory) noexcept;
+
 /// Returns true if the block is live, and stays so until its holder bits are cleared, of which the
 /// caller has seen one: a process that read them before the bit was set fails to free the block.
 [[nodiscard]] bool keep_live(const Segment& segment, BlockNumber block) noexcept;

@@ -1,5 +1,6 @@
 #include "sync/semaphore.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "queue/owner_lock.hpp"
@@ -85,6 +86,13 @@ void Semaphore::pass_wakeup_on() noexcept { WaitFlag(words_.waiters).notify(1); 
 std::uint32_t Semaphore::value() const noexcept {
   const std::uint32_t owned_now = owned();
   return words_.base.load() - std::min(owned_now, words_.base.load());
+}
+
+bool Semaphore::owns_any(SlotNumber slot) const noexcept {
+  return std::ranges::any_of(used(), [slot](const Word& word) {
+    const Share share(word.load());
+    return share.slot() == slot && share.count() != 0;
+  });
 }
 
 std::uint32_t Semaphore::owned() const noexcept {

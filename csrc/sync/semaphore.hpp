@@ -44,6 +44,8 @@ class Semaphore {
   /// A thread that was woken goes on without a unit.
   void pass_wakeup_on() noexcept;
   [[nodiscard]] std::uint32_t value() const noexcept;
+  /// Return true if the process owns a unit.
+  [[nodiscard]] bool owns_any(SlotNumber slot) const noexcept;
 
   /// For the manager: returns the units of dead processes.
   void repair(const SlotSet& dead) noexcept;

@@ -104,6 +104,11 @@ PyObject* is_mine(PyObject* self, PyObject*) {
   });
 }
 
+PyObject* must_be_kept(PyObject* self, PyObject*) {
+  const auto* const open = static_cast<OpenLock*>(channel_of(self).open);
+  return Py_NewRef(open != nullptr && open->must_be_kept() ? Py_True : Py_False);
+}
+
 template <typename Open>
 PyMethodDef g_methods[] = {
     {"acquire", method(acquire<Open>), kWithNames,
@@ -112,6 +117,7 @@ PyMethodDef g_methods[] = {
     {"locked", call_core<Open, &sync::Lock::is_locked>, METH_NOARGS,
      "Return True if a process has the lock."},
     {"_is_mine", is_mine<Open>, METH_NOARGS, "Return True if this thread has the lock."},
+    {"_must_be_kept", must_be_kept, METH_NOARGS, nullptr},
     {"_depth", call_core<Open, &sync::Lock::depth>, METH_NOARGS, nullptr},
     {"__enter__", enter<Open>, METH_NOARGS, nullptr},
     {"__exit__", method(leave<Open>), METH_FASTCALL, nullptr},

@@ -7,9 +7,11 @@
 #include <memory>
 #include <utility>
 
+#include "arena/reclaim.hpp"
 #include "bindings/channel/channel_methods.hpp"
 #include "bindings/channel/object_type.hpp"
 #include "bindings/storage/allocation.hpp"
+#include "os/fork_mark.hpp"
 #include "os/thread_observer.hpp"
 #include "session/session.hpp"
 #include "sync/barrier.hpp"
@@ -23,21 +25,36 @@ namespace shmtensor::python {
 template <typename Core>
 struct OpenPrimitive : OpenChannel {
   OpenPrimitive(std::shared_ptr<Session> joined, const Block& block)
-      : session(std::move(joined)), core(block.arena->bytes(block.number, Access::read_write)) {}
+      : session(std::move(joined)),
+        core(block.arena->bytes(block.number, Access::read_write)),
+        arena(*block.arena),
+        number(block.number) {}
 
   /// Of this process. Throws SessionError if it has none.
   [[nodiscard]] SlotNumber slot() const {
     session->require_slot();
     return session->slot();
   }
-
+  /// kNoSlot if this process has none.
+  [[nodiscard]] SlotNumber slot_if_any() const noexcept {
+    return is_raw_copy() ? kNoSlot : session->slot();
+  }
   std::shared_ptr<Session> session;
   Core core;
+  const Arena& arena;
+  const BlockNumber number;
 };
 
 struct OpenLock : OpenPrimitive<sync::Lock> {
   static constexpr auto kName = "lock";
   using OpenPrimitive::OpenPrimitive;
+
+  /// Return true if this process must hold the block although it has no object for it any more:
+  /// the manager would not find that the process has the lock.
+  [[nodiscard]] bool must_be_kept() const noexcept {
+    return core.is_owned_by(slot_if_any()) &&
+           is_used_elsewhere(arena.segment(), number, session->slot(), session->memory());
+  }
 };
 
 /// A thread that ends with the lock gives it back: no other one may release it.
@@ -57,6 +74,12 @@ struct OpenRecursiveLock final : OpenLock, private ThreadObserver {
 struct OpenSemaphore final : OpenPrimitive<sync::Semaphore> {
   static constexpr auto kName = "semaphore";
   using OpenPrimitive::OpenPrimitive;
+  ~OpenSemaphore() override {
+    if (core.owns_any(slot_if_any())) static_cast<void>(core.disown(slot_if_any(), kMoment));
+  }
+
+  /// So long does the end of an object, or of the process, wait for the lock of the words.
+  static constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(20);
 };
 struct OpenEvent final : OpenPrimitive<sync::Event> {
   static constexpr auto kName = "event";
@@ -69,6 +92,7 @@ struct OpenCondition final : OpenPrimitive<sync::Condition> {
 struct OpenBarrier final : OpenPrimitive<sync::Barrier> {
   static constexpr auto kName = "barrier";
   using OpenPrimitive::OpenPrimitive;
+  ~OpenBarrier() override { core.disown(slot_if_any()); }
 };
 
 /// As in `multiprocessing`, a negative timeout is one of 0.

@@ -83,7 +83,7 @@ PyObject* disown_units(PyObject* self, PyObject*) {
   return guarded([&] {
     OpenSemaphore& open = opened<OpenSemaphore>(self);
     const SlotNumber slot = open.slot();
-    static_cast<void>(open.core.disown(slot, std::chrono::milliseconds(20)));
+    static_cast<void>(open.core.disown(slot, OpenSemaphore::kMoment));
     return Py_NewRef(Py_None);
   });
 }

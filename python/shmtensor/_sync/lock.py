@@ -18,6 +18,9 @@ __all__ = ["Lock", "RLock"]
 OnDeath = Literal["raise", "pass"]
 
 
+_kept: list[_Lock] = []  # that this process has: if it ends, the manager looks for them among its blocks
+
+
 class _Lock(SentByHandle):
     """What both locks have in common."""
 
@@ -28,6 +31,7 @@ class _Lock(SentByHandle):
         @property
         def _is_silent(self) -> bool: ...
         def locked(self) -> bool: ...
+        def _must_be_kept(self) -> bool: ...
 
     def __init__(self, *, on_death: OnDeath = "raise") -> None:
         if on_death not in {"raise", "pass"}:
@@ -42,10 +46,14 @@ class _Lock(SentByHandle):
 
     def _owner_died(self, pid: int, seconds: float) -> None:
         """Raise, or log; the extension calls this for the owner after one that died."""
-        died = OwnerDied(pid, seconds)
         if not self._is_silent:
-            raise died
-        log_event(str(died))
+            raise OwnerDied(pid, seconds)  # in no variable of this frame, which would be a cycle
+        log_event(str(OwnerDied(pid, seconds)))
+
+    def __del__(self) -> None:
+        if self._must_be_kept():
+            _kept[:] = [one for one in _kept if one._must_be_kept()]
+            _kept.append(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {'locked' if self.locked() else 'unlocked'}>"

@@ -1,0 +1,78 @@
+"""Objects that end while their process has the lock, or takes part."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.live_resources import assert_no_leaks
+from tests.locks.holders import SECONDS
+
+
+def take_and_forget(primitives: Any, ready: Any, end: Any) -> None:
+    primitive = primitives.get()
+    primitive.acquire()
+    del primitive
+    ready.set()
+    end.wait(SECONDS)
+    os._exit(0)
+
+
+@pytest.mark.parametrize("kind", [st.Lock, st.RLock])
+def test_process_that_forgot_its_lock_gives_it_back(kind: Any) -> None:
+    with assert_no_leaks():
+        primitive, primitives, ready, end = kind(), st.Queue[Any](), st.Event(), st.Event()
+        process: Any = mp.get_context("spawn").Process(target=take_and_forget, args=(primitives, ready, end))
+        process.start()
+        primitives.put(primitive)
+        assert ready.wait(SECONDS)
+        assert not primitive.acquire(timeout=0.02)
+        end.set()
+        process.join()
+        with pytest.raises(st.OwnerDied):
+            primitive.acquire(timeout=SECONDS)
+        primitive.release()
+        del primitive, primitives, ready, end, process
+
+
+def test_dropped_locks_are_freed() -> None:
+    with assert_no_leaks():
+        for kind in (st.Lock, st.RLock):
+            kind().acquire()
+
+
+def test_units_of_a_dropped_semaphore_are_left_to_others() -> None:
+    semaphore, semaphores = st.BoundedSemaphore(1), st.Queue[Any]()
+    ready, end = st.Event(), st.Event()
+    arguments = (semaphores, ready, end)
+    process: Any = mp.get_context("spawn").Process(target=take_and_forget, args=arguments)
+    process.start()
+    semaphores.put(semaphore)
+    assert ready.wait(SECONDS)
+    end.set()
+    process.join()
+    assert semaphore.get_value() == 0
+    semaphore.release()
+
+
+def meet_and_forget(barriers: Any, end: Any) -> None:
+    barrier = barriers.get()
+    barrier.wait(SECONDS)
+    del barrier
+    end.wait(SECONDS)
+    os._exit(0)
+
+
+def test_process_that_forgot_a_barrier_leaves_it() -> None:
+    barrier, barriers, end = st.Barrier(2), st.Queue[Any](), st.Event()
+    process: Any = mp.get_context("spawn").Process(target=meet_and_forget, args=(barriers, end))
+    process.start()
+    barriers.put(barrier)
+    barrier.wait(SECONDS)
+    end.set()
+    process.join()
+    assert not barrier.broken
