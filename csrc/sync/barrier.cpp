@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "queue/wait_flag.hpp"
+#include "sync/spin.hpp"
 
 namespace shmtensor::sync {
 

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "os/futex.hpp"
+#include "sync/spin.hpp"
 
 namespace shmtensor::sync {
 

@@ -8,6 +8,7 @@
 
 #include "queue/wait_flag.hpp"
 #include "sync/layout.hpp"
+#include "sync/spin.hpp"
 
 namespace shmtensor::sync {
 

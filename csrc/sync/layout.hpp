@@ -16,7 +16,6 @@
 #include "base/atomic.hpp"
 #include "base/error.hpp"
 #include "base/ids.hpp"
-#include "os/backoff.hpp"
 
 namespace shmtensor::sync {
 
@@ -166,19 +165,6 @@ void create(std::span<std::byte> block, Set&& set) {
   set(words);
   words.header.kind.store(Words::kKind);
   words.header.magic.store(kMagic);
-}
-
-/// Waits about two microseconds for a process that runs, which needs no system call then. Returns
-/// true if `ready()` does.
-template <typename Ready>
-[[nodiscard]] bool spin_until(Ready&& ready) noexcept {
-  constexpr int kTurns = 64;
-  Backoff backoff;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    if (ready()) return true;
-    backoff.pause();
-  }
-  return false;
 }
 
 /// So long does a thread wait in one call, so that it can check whether there is a manager: a

@@ -5,6 +5,7 @@
 
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
+#include "sync/spin.hpp"
 
 namespace shmtensor::sync {
 
