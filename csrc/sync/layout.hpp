@@ -35,8 +35,8 @@ struct LockWords {
 
   Header header;
   Atomic<std::uint32_t> owner;      ///< OwnerLock
-  Atomic<std::uint32_t> thread;     ///< number of the thread in the owner's process; 0: none
   Atomic<std::uint32_t> depth;      ///< of a recursive lock: how often its owner has it
+  Atomic<std::uint64_t> thread;     ///< of the owner: slot + 1:32 | number:32; 0: none
   Atomic<std::uint32_t> died;       ///< 1: the last owner died, and no other knows
   Atomic<std::int32_t> dead_pid;    ///< of that owner
   Atomic<std::uint32_t> is_silent;  ///< constant; 1: the next owner gets no error

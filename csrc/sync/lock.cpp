@@ -8,16 +8,26 @@
 
 namespace shmtensor::sync {
 
-// Only the owner writes the thread, and clears it before it unlocks. So a thread that finds its own
-// number in a lock of its process has it.
-bool Lock::own() noexcept {
-  words_.thread.store(thread_number(), std::memory_order_relaxed);
+namespace {
+
+// The slot is in the same word: between two loads, a thread of another process with the same number
+// may release the lock, and another thread of this process acquire it.
+std::uint64_t this_thread(SlotNumber slot) noexcept {
+  return (std::uint64_t{slot} + 1) << 32 | thread_number();
+}
+
+}  // namespace
+
+// Only the owner writes the thread, and clears it before it unlocks. So a thread that finds itself
+// there has the lock.
+bool Lock::own(SlotNumber slot) noexcept {
+  words_.thread.store(this_thread(slot), std::memory_order_relaxed);
   words_.depth.store(1, std::memory_order_relaxed);
   return true;
 }
 
 bool Lock::is_mine(SlotNumber slot) const noexcept {
-  return words_.thread.load(std::memory_order_relaxed) == thread_number() && is_owned_by(slot);
+  return words_.thread.load(std::memory_order_relaxed) == this_thread(slot) && is_owned_by(slot);
 }
 
 bool Lock::lock_again(SlotNumber slot) {

@@ -30,11 +30,11 @@ class Lock {
   explicit Lock(std::span<std::byte> block) : words_(words_of<LockWords>(block)) {}
 
   [[nodiscard]] bool try_lock(SlotNumber slot) noexcept {
-    return owner_lock().try_lock(slot) && own();
+    return owner_lock().try_lock(slot) && own(slot);
   }
   /// Waits for a short time. Returns true if the caller has the lock.
   [[nodiscard]] bool lock_within(SlotNumber slot, std::chrono::nanoseconds time) noexcept {
-    return owner_lock().lock_within(slot, time) && own();
+    return owner_lock().lock_within(slot, time) && own(slot);
   }
   /// Unlocks whatever process or thread has locked it. Returns false if none has.
   bool unlock() noexcept {
@@ -77,7 +77,7 @@ class Lock {
 
  private:
   [[nodiscard]] OwnerLock owner_lock() const noexcept { return OwnerLock(words_.owner); }
-  bool own() noexcept;
+  bool own(SlotNumber slot) noexcept;
   [[nodiscard]] Death read_death() noexcept;
 
   LockWords& words_;
