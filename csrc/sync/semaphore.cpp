@@ -50,9 +50,11 @@ Taken Semaphore::release(SlotNumber slot, std::uint32_t units,
                          std::chrono::nanoseconds time) noexcept {
   const Taken result = with_lock(slot, time, [&] {
     const bool bounded = words_.bounded.load() != 0;
+    const std::uint64_t wanted = std::uint64_t{value()} + units;
+    // After the value: a unit that came back has been noted before.
     const std::uint64_t most =
         bounded ? std::uint64_t{words_.initial.load()} + words_.returned.load() : kMost;
-    if (std::uint64_t{value()} + units > most) return Taken::none;
+    if (wanted > most) return Taken::none;
     for (std::uint32_t i = 0; i < units; ++i) {
       if (return_one(slot)) continue;
       const std::uint32_t base = words_.base.load();
@@ -68,9 +70,10 @@ Taken Semaphore::release(SlotNumber slot, std::uint32_t units,
   return result;
 }
 
-// The base first: if this process is killed in between, the manager returns as many units.
+// The base first: if this process is killed in between, the manager returns as many units. Until
+// then the value is too small: a process that has read it sleeps beside a unit.
 Taken Semaphore::disown(SlotNumber slot, std::chrono::nanoseconds time) noexcept {
-  return with_lock(slot, time, [&] {
+  const Taken result = with_lock(slot, time, [&] {
     for (Word& word : used()) {
       const Share share(word.load());
       if (share.slot() != slot || share.count() == 0) continue;
@@ -79,6 +82,8 @@ Taken Semaphore::disown(SlotNumber slot, std::chrono::nanoseconds time) noexcept
     }
     return Taken::done;
   });
+  if (result == Taken::done) WaitFlag(words_.waiters).notify_everyone();
+  return result;
 }
 
 void Semaphore::pass_wakeup_on() noexcept { WaitFlag(words_.waiters).notify(1); }
@@ -139,13 +144,15 @@ bool Semaphore::return_one(SlotNumber slot) noexcept {
 }
 
 // A unit may have been meant for another process, which releases it later: a bounded semaphore
-// accepts that. It is noted first: if the manager is killed, it is noted twice.
+// accepts that. It is noted first: if the manager is killed, it is noted twice. Once another
+// process has released the last unit of a share, a third one may use the word.
 void Semaphore::repair(const SlotSet& dead) noexcept {
+  const auto is_dead = [&](Share share) { return share.count() != 0 && dead.has(share.slot()); };
   for (Word& word : used()) {
     std::uint64_t bits = word.load();
-    if (!dead.has(Share(bits).slot()) || Share(bits).count() == 0) continue;
+    if (!is_dead(Share(bits))) continue;
     words_.returned.fetch_add(Share(bits).count());
-    while (!word.compare_exchange_strong(bits, 0)) {
+    while (is_dead(Share(bits)) && !word.compare_exchange_strong(bits, 0)) {
     }
   }
   OwnerLock lock(words_.lock);
