@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "queue/wait_flag.hpp"
 #include "sync/spin.hpp"
 
 namespace shmtensor::sync {
@@ -105,18 +104,22 @@ void Barrier::reset() noexcept {
   });
 }
 
+// The number of words in use is never too small for a word that has a share.
 void Barrier::take_part(SlotNumber slot) noexcept {
-  for (const Word& word : shares_) {
+  for (const Word& word : used()) {
     if (word.load() == Share(slot, 1).bits()) return;
   }
-  for (Word& word : shares_) {
+  for (std::uint32_t i = 0; i < shares_.size(); ++i) {
+    std::uint32_t used = words_.used.load();
+    while (used <= i && !words_.used.compare_exchange_weak(used, i + 1)) {
+    }
     std::uint64_t free = 0;
-    if (word.compare_exchange_strong(free, Share(slot, 1).bits())) return;
+    if (shares_[i].compare_exchange_strong(free, Share(slot, 1).bits())) return;
   }
 }
 
 void Barrier::disown(SlotNumber slot) noexcept {
-  for (Word& word : shares_) {
+  for (Word& word : used()) {
     std::uint64_t own = Share(slot, 1).bits();
     word.compare_exchange_strong(own, 0);
   }

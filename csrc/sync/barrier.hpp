@@ -8,6 +8,7 @@
 #include <span>
 
 #include "arena/slot_set.hpp"
+#include "queue/wait_flag.hpp"
 #include "sync/layout.hpp"
 
 namespace shmtensor::sync {
@@ -27,9 +28,8 @@ class Barrier {
     bool is_last = false;     ///< it ends the round with `release`
   };
 
-  [[nodiscard]] static std::size_t bytes(std::uint32_t parties) noexcept {
-    return bytes_for<Word>(parties);
-  }
+  /// More processes may take part than one round has parties.
+  [[nodiscard]] static std::size_t bytes() noexcept { return bytes_for<Word>(kMaxSlots); }
   static void create(std::span<std::byte> block, std::uint32_t parties) {
     sync::create<BarrierWords>(block, [&](BarrierWords& words) { words.parties.store(parties); });
   }
@@ -60,14 +60,15 @@ class Barrier {
   /// For the manager. `pid_of(slot)` of a process that took part.
   template <typename PidOf>
   void repair(const SlotSet& dead, PidOf&& pid_of) noexcept {
-    for (Word& word : shares_) {
+    for (Word& word : used()) {
       const Share share(word.load());
       if (share.count() == 0 || !dead.has(share.slot())) continue;
       words_.dead_pid.store(pid_of(static_cast<SlotNumber>(share.slot())));
       break_round();
       word.store(0);
     }
-    wake_all();  // who ended a round may have been killed
+    // A process that ended a round may have been killed, also after it had cleared the word.
+    WaitFlag(words_.waiters).wake_everyone();
   }
 
  private:
@@ -77,6 +78,9 @@ class Barrier {
   template <typename Change>
   void change(Change&& change) noexcept;
   void take_part(SlotNumber slot) noexcept;
+  [[nodiscard]] std::span<Word> used() const noexcept {
+    return shares_.first(std::min<std::size_t>(words_.used.load(), shares_.size()));
+  }
   void wake_all() noexcept;
 
   BarrierWords& words_;

@@ -114,7 +114,9 @@ struct BarrierWords {
   Atomic<std::uint32_t> waiters;  ///< WaitFlag
   Atomic<std::uint64_t> state;    ///< Barrier::State
   Atomic<std::int32_t> dead_pid;  ///< of the process that broke it by its death; 0: none did
+  Atomic<std::uint32_t> used;     ///< no share from this one on was ever used
 };
+static_assert(sizeof(BarrierWords) <= 64);
 
 /// Where the words of processes begin.
 inline constexpr std::size_t kProcesses = 64;

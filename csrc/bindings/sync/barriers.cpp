@@ -8,7 +8,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 py::object new_barrier_storage(std::uint32_t parties) {
-  return new_primitive(sync::Barrier::bytes(parties),
+  return new_primitive(sync::Barrier::bytes(),
                        [&](std::span<std::byte> block) { sync::Barrier::create(block, parties); });
 }
 
