@@ -301,6 +301,13 @@ bool Run::has_ended(ProcessNumber process) const noexcept {
   });
 }
 
+std::uint32_t Run::thread_number() const noexcept {
+  const ProcessNumber process = threads_[current_]->process;
+  const auto begin = threads_.begin();
+  return static_cast<std::uint32_t>(std::count_if(
+      begin, begin + current_ + 1, [&](const auto& thread) { return thread->process == process; }));
+}
+
 void Run::expect(bool holds, const char* rule) {
   if (holds) return;
   const UseHeap own(Heap::own);
