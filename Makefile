@@ -90,9 +90,9 @@ test-cpp: $(CPP_BUILD)/.built
 	$(BIN)/python tests/cpp/run.py $(CPP_BUILD)/tests/cpp/shmtensor-tests $(CPP_TESTS)
 
 # The first seed of a day is that day's.
-SIMULATED_SECONDS ?= 30
+SIMULATED_SECONDS ?= 45
 SIMULATION ?=
-test-simulation: ## search the orders of the core's steps (SIMULATION="--program queue": some) [half a minute]
+test-simulation: ## search the orders of the core's steps (SIMULATION="--program queue": some) [45 seconds]
 test-simulation: $(CPP_BUILD)/.built
 	$(CPP_BUILD)/tests/simulation/shmtensor-simulation --seconds $(SIMULATED_SECONDS) $(SIMULATION)
 
