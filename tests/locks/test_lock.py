@@ -16,7 +16,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import output, run_python
 from tests.helpers.live_resources import assert_no_leaks
-from tests.locks.holders import SECONDS, holder, kill, until
+from tests.locks.holders import SECONDS, holder, kill
 
 BOTH = pytest.mark.parametrize("kind", [st.Lock, st.RLock])
 
@@ -70,9 +70,10 @@ def test_silent_lock_is_passed_on_with_a_line_in_the_log(kind: Any, caplog: Any)
 
 
 @BOTH
-def test_exit_gives_the_lock_back(kind: Any) -> None:
+@pytest.mark.parametrize("method", ["fork", "spawn", "server"])
+def test_exit_gives_the_lock_back(kind: Any, method: str) -> None:
     lock = kind()
-    process = mp.get_context("fork").Process(target=acquire, args=(lock,))
+    process: Any = mp.get_context(method).Process(target=acquire, args=(lock,))
     process.start()
     process.join()
     assert process.exitcode == 0
@@ -296,4 +297,3 @@ def test_lock_without_init() -> None:
 
     with pytest.raises(RuntimeError, match="super"):
         Named("x").acquire()
-    until(lambda: True)

@@ -21,6 +21,11 @@ def take_two(semaphore: Any) -> None:
     semaphore.acquire()
 
 
+def take_two_and_lock(semaphore: Any, lock: Any) -> None:
+    take_two(semaphore)
+    lock.acquire()
+
+
 def run(method: str, target: Any, *arguments: Any) -> int:
     """Run a function in a process; return its exit code."""
     process: Any = mp.get_context(method).Process(target=target, args=arguments)
@@ -53,9 +58,10 @@ def test_units_of_a_killed_process_come_back(kind: Any, method: str) -> None:
 
 @METHODS
 def test_units_of_a_process_that_exits_stay_taken(method: str) -> None:
-    semaphore = st.BoundedSemaphore(3)
-    assert run(method, take_two, semaphore) == 0
-    until(lambda: st.stats()["blocks"] >= 0)
+    semaphore, lock = st.BoundedSemaphore(3), st.Lock()
+    assert run(method, take_two_and_lock, semaphore, lock) == 0
+    with pytest.raises(st.OwnerDied):  # the manager has noticed the end
+        lock.acquire(timeout=SECONDS)
     assert semaphore.get_value() == 1
     semaphore.release(2)  # by another process
     with pytest.raises(ValueError, match="released too many times"):
@@ -272,11 +278,6 @@ def test_condition_needs_its_lock() -> None:
     assert condition.wait_for(lambda: 7) == 7
     assert condition.wait_for(lambda: 0, timeout=0.01) == 0
     condition.release()
-
-
-def hold_condition(condition: Any) -> None:
-    condition.acquire()
-    condition.notify()
 
 
 def test_waiter_is_told_that_the_notifier_died_with_the_lock() -> None:

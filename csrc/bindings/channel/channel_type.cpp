@@ -122,8 +122,9 @@ std::unique_ptr<OpenReader> open_channel(PyObject* source) {
 void channel_dealloc(PyObject* self) {
   ChannelObject& object = channel_of(self);
   if (object.weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  const bool keeps_block = object.open != nullptr && object.open->keeps_block();
   delete object.open;
-  Py_XDECREF(object.source);
+  if (!keeps_block) Py_XDECREF(object.source);
   Py_XDECREF(object.dumps);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);

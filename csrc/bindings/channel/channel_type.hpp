@@ -18,6 +18,8 @@ namespace shmtensor::python {
 struct OpenChannel {
   OpenChannel() = default;
   virtual ~OpenChannel() = default;
+  /// Return true if this process must hold the block until it ends, although the object ends.
+  [[nodiscard]] virtual bool keeps_block() const noexcept { return false; }
   OpenChannel(const OpenChannel&) = delete;
   OpenChannel& operator=(const OpenChannel&) = delete;
 };

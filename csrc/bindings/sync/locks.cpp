@@ -105,8 +105,8 @@ PyObject* is_mine(PyObject* self, PyObject*) {
 }
 
 PyObject* must_be_kept(PyObject* self, PyObject*) {
-  const auto* const open = static_cast<OpenLock*>(channel_of(self).open);
-  return Py_NewRef(open != nullptr && open->must_be_kept() ? Py_True : Py_False);
+  const OpenChannel* const open = channel_of(self).open;
+  return Py_NewRef(open != nullptr && open->keeps_block() ? Py_True : Py_False);
 }
 
 template <typename Open>

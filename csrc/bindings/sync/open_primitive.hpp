@@ -49,9 +49,9 @@ struct OpenLock : OpenPrimitive<sync::Lock> {
   static constexpr auto kName = "lock";
   using OpenPrimitive::OpenPrimitive;
 
-  /// Return true if this process must hold the block although it has no object for it any more:
-  /// the manager would not find that the process has the lock.
-  [[nodiscard]] bool must_be_kept() const noexcept {
+  /// Another process may use it, and if this one did not hold the block, the manager would not find
+  /// that it has the lock. Python keeps such an object, but not when the interpreter ends.
+  [[nodiscard]] bool keeps_block() const noexcept override {
     return core.is_owned_by(slot_if_any()) &&
            is_used_elsewhere(arena.segment(), number, session->slot(), session->memory());
   }
