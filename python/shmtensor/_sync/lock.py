@@ -50,10 +50,10 @@ class _Lock(SentByHandle):
             raise OwnerDied(pid, seconds)  # in no variable of this frame, which would be a cycle
         log_event(str(OwnerDied(pid, seconds)))
 
-    def __del__(self) -> None:
+    def __del__(self, kept: list[_Lock] = _kept) -> None:  # the interpreter's end clears the name
         if self._must_be_kept():
-            _kept[:] = [one for one in _kept if one._must_be_kept()]
-            _kept.append(self)
+            kept[:] = [one for one in kept if one._must_be_kept()]
+            kept.append(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {'locked' if self.locked() else 'unlocked'}>"
