@@ -76,3 +76,25 @@ def test_process_that_forgot_a_barrier_leaves_it() -> None:
     end.set()
     process.join()
     assert not barrier.broken
+
+
+def test_gc_releases_a_dropped_lock_that_no_other_process_has() -> None:
+    """The other process has it while this one drops it."""
+    with assert_no_leaks():
+        lock, ready, end = st.Lock(), st.Event(), st.Event()
+        process: Any = mp.get_context("fork").Process(target=hold, args=(lock, ready, end))
+        process.start()
+        assert ready.wait(SECONDS)
+        lock.acquire()
+        del lock
+        kept = st.stats()["blocks"]
+        end.set()
+        process.join()
+        while st.stats()["blocks"] >= kept:
+            st.gc()
+        del ready, end, process
+
+
+def hold(_lock: Any, ready: Any, end: Any) -> None:
+    ready.set()
+    end.wait(SECONDS)

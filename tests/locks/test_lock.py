@@ -113,6 +113,7 @@ def test_owner_that_is_stopped_keeps_the_lock() -> None:
         kill(process)
         with pytest.raises(st.OwnerDied):
             lock.acquire(timeout=SECONDS)
+    lock.release()
 
 
 def killed_manager_holder(lock: Any, ready: Any) -> None:

@@ -62,6 +62,7 @@ def test_units_of_a_process_that_exits_stay_taken(method: str) -> None:
     assert run(method, take_two_and_lock, semaphore, lock) == 0
     with pytest.raises(st.OwnerDied):  # the manager has noticed the end
         lock.acquire(timeout=SECONDS)
+    lock.release()
     assert semaphore.get_value() == 1
     semaphore.release(2)  # by another process
     with pytest.raises(ValueError, match="released too many times"):

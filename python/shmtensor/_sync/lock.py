@@ -13,12 +13,17 @@ from shmtensor.errors import OwnerDied
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Lock", "RLock"]
+__all__ = ["Lock", "RLock", "release_kept"]
 
 OnDeath = Literal["raise", "pass"]
 
 
 _kept: list[_Lock] = []  # that this process has: if it ends, the manager looks for them among its blocks
+
+
+def release_kept() -> None:
+    """Release the dropped locks that no other process can use any more."""
+    _kept[:] = [one for one in _kept if one._must_be_kept()]
 
 
 class _Lock(SentByHandle):
@@ -52,8 +57,7 @@ class _Lock(SentByHandle):
 
     def __del__(self, kept: list[_Lock] = _kept) -> None:  # the interpreter's end clears the name
         if self._must_be_kept():
-            kept[:] = [one for one in kept if one._must_be_kept()]
-            kept.append(self)
+            kept[:] = [*(one for one in kept if one._must_be_kept()), self]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {'locked' if self.locked() else 'unlocked'}>"
