@@ -19,8 +19,6 @@ namespace shmtensor::sync {
 /// instruction.
 class Barrier {
  public:
-  static constexpr std::uint32_t kMostParties = 0xffff;
-
   enum class Round : std::uint8_t { open, done, broken };
   struct Arrival {
     std::uint32_t round = 0;

@@ -174,14 +174,8 @@ _MODULES = {
     ],
     "errors": [
         *("BuildError", "CorruptDataError", "CudaError", "CudaUnavailable", "NotPublishedError"),
-        *(
-            "OutOfSharedMemory",
-            "OwnerDied",
-            "ProducerGone",
-            "SessionError",
-            "ShmTensorError",
-            "StaleHandleError",
-        ),
+        *("OutOfSharedMemory", "OwnerDied", "ProducerGone", "SessionError", "ShmTensorError"),
+        "StaleHandleError",
     ],
     "integrations": ["install", "uninstall"],
     "named_objects": ["attach", "once", "publish", "unpublish"],

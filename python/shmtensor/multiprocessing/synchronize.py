@@ -44,56 +44,45 @@ class _SemLock:
         return self._get_value() == 0
 
     def _get_value(self) -> int:
+        if isinstance(self._owner, semaphore.Semaphore):
+            return self._owner.get_value()
         return int(not self._owner.locked())
 
 
-class _SemaphoreSemLock(_SemLock):
-    def _get_value(self) -> int:
-        return int(self._owner.get_value())
+class _WithSemLock:
+    __slots__ = ()
+
+    @property
+    def _semlock(self) -> _SemLock:
+        return _SemLock(self)
 
 
-class Lock(lock.Lock, std.Lock):
+class Lock(_WithSemLock, lock.Lock, std.Lock):
     """See `shmtensor.Lock`; a dead owner's lock is passed on."""
 
     def __init__(self, *, ctx: Any = None) -> None:  # noqa: ARG002  # as in the standard library
         super().__init__(on_death="pass")
 
-    @property
-    def _semlock(self) -> _SemLock:
-        return _SemLock(self)
 
-
-class RLock(lock.RLock, std.RLock):
+class RLock(_WithSemLock, lock.RLock, std.RLock):
     """See `shmtensor.RLock`; a dead owner's lock is passed on."""
 
     def __init__(self, *, ctx: Any = None) -> None:  # noqa: ARG002
         super().__init__(on_death="pass")
 
-    @property
-    def _semlock(self) -> _SemLock:
-        return _SemLock(self)
 
-
-class Semaphore(semaphore.Semaphore, std.Semaphore):
+class Semaphore(_WithSemLock, semaphore.Semaphore, std.Semaphore):
     """See `shmtensor.Semaphore`."""
 
     def __init__(self, value: SupportsIndex = 1, *, ctx: Any = None) -> None:  # noqa: ARG002
         super().__init__(value)
 
-    @property
-    def _semlock(self) -> _SemLock:
-        return _SemaphoreSemLock(self)
 
-
-class BoundedSemaphore(semaphore.BoundedSemaphore, std.BoundedSemaphore):
+class BoundedSemaphore(_WithSemLock, semaphore.BoundedSemaphore, std.BoundedSemaphore):
     """See `shmtensor.BoundedSemaphore`."""
 
     def __init__(self, value: SupportsIndex = 1, *, ctx: Any = None) -> None:  # noqa: ARG002
         super().__init__(value)
-
-    @property
-    def _semlock(self) -> _SemLock:
-        return _SemaphoreSemLock(self)
 
 
 class Condition(condition.Condition, std.Condition):
