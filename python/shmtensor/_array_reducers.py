@@ -83,12 +83,9 @@ def reducer_of_class(table: ArrayReducers, kind: type) -> Callable[[Any], Any]:
         return FORKING.get(kind, _core.reduce_tensor)  # type: ignore[no-any-return]
     if _pickles_as_ndarray(kind):
         return table.get(np.ndarray) or globals()[table.arrays]  # type: ignore[no-any-return]
-    masked = sys.modules.get("numpy.ma")  # NumPy imports it when a program uses it
-    if (
-        masked is not None
-        and kind is masked.MaskedArray
-        and (_starts_process() or not isinstance(table, ForkingReducers))
-    ):
+    # NumPy imports it when a program uses it; another thread may be about to.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if kind is masked and (_starts_process() or not isinstance(table, ForkingReducers)):
         return _reduce_masked
     raise KeyError(kind)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, TypedDict, cast
 
 import shmtensor._core as _core
+from shmtensor._sync.kept import release_kept
 from shmtensor._values import check_range, check_size
 
 __all__ = ["Stats", "gc", "set_limit", "stats"]
@@ -98,8 +98,7 @@ def gc(older_than: float | None = None) -> int:
     SessionError
         If the session's manager does not answer.
     """
-    if (locks := sys.modules.get("shmtensor._sync.lock")) is not None:
-        locks.release_kept()
+    release_kept()
     if older_than is None:
         return _core.gc(float("inf"))  # no message reaches this age
     return _core.gc(check_range("older_than", older_than, 0))

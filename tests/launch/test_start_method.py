@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
+import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -134,11 +136,10 @@ def test_cuda_is_detected_by_device_file_and_torch(monkeypatch, tmp_path) -> Non
         assert policy.cuda_is_initialised()
     assert not policy.cuda_is_initialised()
 
-    class Torch:
-        class cuda:
-            is_initialized = staticmethod(lambda: True)
-
-    monkeypatch.setitem(policy.sys.modules, "torch", Torch)
+    torch_cuda = ModuleType("torch.cuda")
+    monkeypatch.setitem(sys.modules, "torch.cuda", torch_cuda)  # as while a thread imports it
+    assert not policy.cuda_is_initialised()
+    torch_cuda.is_initialized = lambda: True
     assert policy.cuda_is_initialised()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from multiprocessing.reduction import ForkingPickler
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -357,3 +359,10 @@ def test_threshold_counts_for_every_class() -> None:
         assert len(through(np.zeros(0, "M8[s]"))) == 0
     finally:
         mp.set_buffer_threshold(64 * 1024)
+
+
+def test_while_another_thread_imports_masked_arrays(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy.ma", ModuleType("numpy.ma"))
+    received = pickle.loads(ForkingPickler.dumps(named()))
+    assert type(received) is Named
+    assert received.name == "length"

@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING, Literal
 import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
 from shmtensor._log import log_event
+from shmtensor._sync.kept import keep
 from shmtensor._sync.tasks import wait_in_thread
 from shmtensor.errors import OwnerDied
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Lock", "RLock", "release_kept"]
+__all__ = ["Lock", "RLock"]
 
 OnDeath = Literal["raise", "pass"]
-
-
-_kept: list[_Lock] = []  # that this process has: if it ends, the manager looks for them among its blocks
-
-
-def release_kept() -> None:
-    """Release the dropped locks that no other process can use any more."""
-    _kept[:] = [one for one in _kept if one._must_be_kept()]
 
 
 class _Lock(SentByHandle):
@@ -55,9 +48,7 @@ class _Lock(SentByHandle):
             raise OwnerDied(pid, seconds)  # in no variable of this frame, which would be a cycle
         log_event(str(OwnerDied(pid, seconds)))
 
-    def __del__(self, kept: list[_Lock] = _kept) -> None:  # the interpreter's end clears the name
-        if self._must_be_kept():
-            kept[:] = [*(one for one in kept if one._must_be_kept()), self]
+    __del__ = keep
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {'locked' if self.locked() else 'unlocked'}>"

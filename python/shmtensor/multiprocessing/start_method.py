@@ -198,8 +198,9 @@ def explain_start_method() -> None:
 
 def cuda_is_initialised() -> bool:
     """Return True if this process has initialised CUDA (or ROCm), through any library."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
+    # Another thread may be about to import torch.
+    is_initialized = getattr(sys.modules.get("torch.cuda"), "is_initialized", None)
+    if is_initialized is not None and is_initialized():
         return True
     # The driver opens this file when it is initialised, not before; NVML, which may be forked, does not.
     return any(_is_open(name) for name in ("/dev/nvidia-uvm", "/dev/kfd"))
