@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.observer import broadcasts as broadcast_layout
+from tests.observer import primitives as primitive_layout
 from tests.observer import queues as queue_layout
 from tests.observer.files import ArenaFile, Block
 from tests.observer.snapshot import Holding, Member, Snapshot, name
@@ -15,7 +16,7 @@ def judge(snapshot: Snapshot) -> list[str]:
     """Return all problems of a session; none if it is consistent."""
     rules = [
         patterns, lost_blocks, dead_bits, overlapping_blocks, tickets, holdings, descriptors, mappings,
-        queues, broadcasts, draining_blocks,
+        queues, broadcasts, primitives, draining_blocks,
     ]  # fmt: skip
     if snapshot.allow_data_loss:
         rules.remove(tickets)  # their arenas may be lost with owner and manager
@@ -134,6 +135,18 @@ def broadcasts(snapshot: Snapshot) -> Iterator[str]:
                 yield f"{text} has a reader of slot {reader.slot}, without a live process"
             if reader.next is None or reader.next > count:
                 yield f"{text} has {count} messages, and the next one of a reader is {reader.next}"
+
+
+def primitives(snapshot: Snapshot) -> Iterator[str]:
+    """While no process uses a primitive, none has a lock, or a unit of a semaphore."""
+    for primitive in snapshot.primitives:
+        text = f"the primitive in {name(primitive.arena, primitive.block)}"
+        if primitive.magic != primitive_layout.MAGIC:
+            yield f"{text} begins with {primitive.magic!r}"
+        if primitive.owner is not None:
+            yield f"{text} is locked by slot {primitive.owner}"
+        if primitive.units:
+            yield f"{text} has units of slots {primitive.units}"
 
 
 def draining_blocks(snapshot: Snapshot) -> Iterator[str]:

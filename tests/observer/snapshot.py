@@ -16,6 +16,7 @@ from tests.observer import processes
 from tests.observer.broadcasts import BroadcastBlock, read_broadcast
 from tests.observer.files import ArenaFile, Block, SessionFile
 from tests.observer.patterns import mismatch
+from tests.observer.primitives import PrimitiveBlock, read_primitive
 from tests.observer.queues import QueueBlock, read_queue
 
 MOST_TASKS = 100  # of a pool of `mp_workload`
@@ -50,6 +51,7 @@ class Snapshot:
     broken: list[tuple[ArenaFile, Block, str]]  # patterns
     queues: list[QueueBlock]
     broadcasts: list[BroadcastBlock]
+    primitives: list[PrimitiveBlock]
     managers: list[int]
     allow_data_loss: bool = False  # owners and manager were killed together: memfds may be gone
     may_keep_tickets: bool = False  # those that only a lost queue has named; gc does not cancel them
@@ -96,6 +98,9 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
         found_broadcasts = [
             read_broadcast(fd, arena, block) for fd, arena in arenas for block in arena.blocks
         ]
+        found_primitives = [
+            read_primitive(fd, arena, block) for fd, arena in arenas for block in arena.blocks
+        ]
     alive, members = set(), {}
     for slot in memory.slots.values():
         if not slot.taken or not slot.pid or not processes.is_alive(slot.pid):
@@ -107,7 +112,8 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
     found = {arena.number: arena for _, arena in arenas}
     queues = [queue for queue in found_queues if queue is not None]
     broadcasts = [broadcast for broadcast in found_broadcasts if broadcast is not None]
-    return Snapshot(memory, found, members, alive, broken, queues, broadcasts, managers)
+    primitives = [primitive for primitive in found_primitives if primitive is not None]
+    return Snapshot(memory, found, members, alive, broken, queues, broadcasts, primitives, managers)
 
 
 def _member(session: str, pid: int, report: Path) -> Member:
@@ -126,7 +132,7 @@ def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
         content = os.pread(fd, block.size, arena.data_at + block.offset)
         if len(content) != block.size or block.size % 8 or block.size == 0:
             found.append((arena, block, f"{len(content)} of {block.size} bytes are stored"))
-        elif (why := mismatch(content)) and not _may_be_of_pool(content):
+        elif (why := mismatch(content)) and not (_may_be_of_pool(content) or _may_be_counters(content)):
             found.append((arena, block, f"broken pattern in {block.size} bytes: {why}"))
     return found
 
@@ -134,6 +140,11 @@ def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
 def _may_be_of_pool(content: bytes) -> bool:
     """Return True if these may be the positions of the tasks that a pool's workers have."""
     return len(content) == POOL_BYTES and int(np.frombuffer(content, np.uint64).max()) < MOST_TASKS
+
+
+def _may_be_counters(content: bytes) -> bool:
+    """Return True if these may be the counters that a lock protects."""
+    return len(content) == 16 and int(np.frombuffer(content, np.uint64).max()) < 1 << 40
 
 
 def name(arena: ArenaFile, block: Block) -> str:

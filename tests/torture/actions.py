@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.observer.patterns import new_tag
-from tests.torture import broadcasts, queues
+from tests.torture import broadcasts, locks, queues
 from tests.torture import run_state as states
 from tests.torture.blows import BLOWS
 from tests.torture.broadcasts import BROADCASTS, SharedBroadcast, drain_broadcasts
 from tests.torture.greenlets import GREENLETS
 from tests.torture.limits import LIMITED
+from tests.torture.locks import LOCKS, SharedLocks, drain_locks
 from tests.torture.mp_workload import exchange
 from tests.torture.queues import QUEUES, SharedQueue, drain_queues
 from tests.torture.transports import Letter, as_view, load, new_letter, read_file, write_file
@@ -31,7 +32,7 @@ KINDS = (*WITHOUT_QUEUE, "Queue", "SimpleQueue", "JoinableQueue", "st.Queue", "P
 
 
 class ActorState:
-    """The tensors, queues and broadcasts that one thread of an actor holds."""
+    """The tensors, queues, broadcasts and locks that one thread of an actor holds."""
 
     LEAVE = object()
 
@@ -41,6 +42,7 @@ class ActorState:
         self.queues: list[SharedQueue] = []
         self.broadcasts: list[SharedBroadcast] = []
         self.readers: list[broadcasts.Reader] = []
+        self.locks: list[SharedLocks] = []
         self.writers: dict[tuple[int, int], tuple[int, int]] = {}  # of a broadcast and a process
         self.has_orphan_thread = False
         self.made = 0
@@ -66,6 +68,9 @@ class ActorState:
             return None
         if isinstance(message, SharedBroadcast):
             broadcasts.meet(self, message)
+            return None
+        if isinstance(message, SharedLocks):
+            locks.meet(self, message)
             return None
         return message
 
@@ -190,10 +195,11 @@ def collect_garbage(actor_state: ActorState, rng: random.Random) -> None:
 
 
 def receive_all(actor_state: ActorState) -> None:
-    """Receive all messages, and release their tensors, all queues and broadcasts."""
+    """Receive all messages, and release their tensors, all queues, broadcasts and locks."""
     rng = random.Random(0)
     while True:
         drain_broadcasts(actor_state)
+        drain_locks(actor_state)
         contents = [box.receive_bytes() for box in actor_state.state.boxes]
         contents.append(read_file(actor_state.state.mail, rng))
         if not any(contents) and not drain_queues(actor_state):
@@ -208,5 +214,5 @@ ACTIONS = [
     (allocate, 20.0), (release_one, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
     (collect_mail, 25), (forward, 8), (load_twice, 3), (write_mail, 2), (read_mail, 2.2),
     (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2), *BLOWS, *GREENLETS, *LIMITED,
-    *QUEUES, *BROADCASTS,
+    *QUEUES, *BROADCASTS, *LOCKS,
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import shmtensor as st
 from shmtensor import _core
 from shmtensor.storage import Storage
-from tests.torture import broadcasts, queues
+from tests.torture import broadcasts, locks, queues
 from tests.torture import run_state as states
 from tests.torture.actions import ACTIONS, ActorState, receive_all
 from tests.torture.mp_workload import watch_parent
@@ -85,6 +85,7 @@ class Actor:
         del actor_state.queues[: -queues.MOST]
         del actor_state.broadcasts[: -broadcasts.MOST]
         del actor_state.readers[: -broadcasts.MOST]
+        del actor_state.locks[: -locks.MOST]
         self.life -= 1
         self.row[states.OPERATIONS] += 1
 
@@ -97,6 +98,7 @@ class Actor:
             if self.is_forked:
                 broadcasts.drain_broadcasts(self.actor_state)
                 queues.drain_queues(self.actor_state)
+                locks.drain_locks(self.actor_state)
                 return False
             self.release_all()
         if order == DRAIN:
@@ -119,11 +121,14 @@ class Actor:
             yield from (shared.queue._storage for shared in actor_state.queues)
             yield from (shared.broadcast._storage for shared in actor_state.broadcasts)
             yield from (reader.shared.broadcast._storage for reader in actor_state.readers)
+            for shared in actor_state.locks:
+                yield from shared.storages()
 
     def release_all(self) -> None:
-        """Release all tensors and broadcasts, and leave the queues of the second thread to this one."""
+        """Release all; leave the queues of the second thread to this one."""
         for actor_state in self.actor_states():
             broadcasts.drain_broadcasts(actor_state)
+            locks.drain_locks(actor_state)
             actor_state.held.clear()
         if self.helper is not None:
             for shared in self.helper.actor_state.queues:

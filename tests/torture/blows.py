@@ -177,12 +177,13 @@ def make_raw_copy(actor_state: ActorState, rng: random.Random) -> None:
         calls: list[Callable[[], object]] = [partial(st.empty, 100)]
         for shared in actor_state.queues:
             calls += [shared.queue.get_nowait, partial(shared.queue.put_nowait, 1)]
+        calls += [shared.lock.acquire for shared in actor_state.locks]
         for call in calls:
             try:
                 call()
             except st.SessionError:
                 continue
-            raise AssertionError("a raw copy allocates, or uses a queue")
+            raise AssertionError("a raw copy allocates, or uses a queue or lock")
 
     kill_after = rng.random() * 0.003 if rng.random() < 0.3 else None
     in_child(actor_state, copy, lambda: _libc.syscall(_CLONE, signal.SIGCHLD, 0, 0, 0, 0), kill_after)

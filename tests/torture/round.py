@@ -92,6 +92,7 @@ def main() -> None:
             ("refused under a limit", states.REFUSED),
             ("switches of greenlets", states.SWITCHES),
             ("received from broadcasts", states.PAGES),
+            ("deaths of owners of locks", states.OWNERS_DIED),
         ):
             counts[what] += rows[column]
         counts["forks"] += rows[states.FORKS]

@@ -20,7 +20,8 @@ from tests.torture.ledger import LedgerWriter
 RUN, PAUSE, DRAIN, COLLECT, END = range(5)  # orders
 
 # One row per process: its pid and counters.
-PID, OPERATIONS, RECEIVED, FORKS, LOST, ENDING, REFUSED, SWITCHES, PAGES = range(9)
+PID, OPERATIONS, RECEIVED, FORKS, LOST, ENDING, REFUSED, SWITCHES, PAGES, OWNERS_DIED = range(10)
+COLUMNS = 10
 ORDER, DIRECTOR = range(2)  # in row 0
 KINDS = 8  # an order and its number are one word, so that a reader sees both or neither
 
@@ -52,11 +53,11 @@ class RunState:
 
     def make(self) -> None:
         self.mail.mkdir(parents=True)
-        self.board_path.write_bytes(bytes(72 * (1 + 2 * self.actors)))
+        self.board_path.write_bytes(bytes(8 * COLUMNS * (1 + 2 * self.actors)))
 
     def board(self) -> np.ndarray:
         """Map the board: row 0 has the order and its number; then actors, then their forked children."""
-        return np.memmap(self.board_path, np.int64, "r+", shape=(1 + 2 * self.actors, 9))
+        return np.memmap(self.board_path, np.int64, "r+", shape=(1 + 2 * self.actors, COLUMNS))
 
     def report_violation(self, what: str) -> None:
         """Report a violation that this process found; the run has failed."""
