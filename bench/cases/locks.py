@@ -1,11 +1,16 @@
-"""Locks and what else processes wait with, beside those of the standard library."""
+"""Locks and what else processes wait with, beside those of the standard library and of other packages."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import multiprocessing
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import shmtensor as st
@@ -20,7 +25,46 @@ ALONE, WITH = "acquire and release, no other process", "with lock, no other proc
 HANDOVER, NOTIFY, BARRIER = "hand-over of a lock", "notify, and the return from wait", "barrier of 4"
 LIMITS = {ALONE: 0.8, WITH: 0.8, HANDOVER: 1 / 3, NOTIFY: 1 / 3, BARRIER: 1 / 3}
 TIMES = {ALONE: 200_000, WITH: 200_000, HANDOVER: 10_000, NOTIFY: 3_000, BARRIER: 1_000}
-MODULES = {"shmtensor": mp, "multiprocessing": multiprocessing}
+MODULES: dict[str, Any] = {"shmtensor": mp, "multiprocessing": multiprocessing}
+
+
+def _posix_ipc() -> Any:
+    import posix_ipc  # type: ignore[import-not-found]  # optional, as those below
+
+    semaphore = posix_ipc.Semaphore(None, posix_ipc.O_CREX, initial_value=1)
+    semaphore.unlink()
+    return semaphore
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()
+
+
+def _filelock() -> Any:
+    import filelock  # type: ignore[import-not-found]
+
+    return filelock.FileLock(Path(_folder().name) / "lock")
+
+
+@functools.cache
+def _ultradict() -> Any:
+    from UltraDict import UltraDict  # type: ignore[import-not-found]
+
+    return UltraDict(shared_lock=True)
+
+
+# How each makes a lock; those that any process may release take part in the hand-over.
+OF_ANYONE = {name: module.Lock for name, module in MODULES.items()} | {"posix_ipc": _posix_ipc}
+OF_OWNER = {"threading": threading.Lock, "filelock": _filelock, "UltraDict": lambda: _ultradict().lock}
+
+
+def _names(variant: str) -> list[str]:
+    """Return those that are installed, and for which the variant is possible."""
+    if variant in {NOTIFY, BARRIER}:
+        return list(MODULES)
+    makers = OF_ANYONE if variant == HANDOVER else OF_ANYONE | OF_OWNER
+    return [name for name in makers if importlib.util.find_spec(name) is not None]
 
 
 def alone(lock: Any, times: int) -> None:
@@ -78,15 +122,16 @@ def _together(options: Options, target: Callable[..., None], *arguments: tuple[A
     return seconds
 
 
-def _one(variant: str, module: Any, options: Options) -> float:
+def _one(variant: str, name: str, options: Options) -> float:
     times = 10 if options.quick else TIMES[variant]
     if variant in {ALONE, WITH}:
-        lock, call = module.Lock(), alone if variant == ALONE else with_lock
+        lock, call = (OF_ANYONE | OF_OWNER)[name](), alone if variant == ALONE else with_lock
         return per_call(lambda count: call(lock, count), times)
     if variant == HANDOVER:
-        first, second = module.Lock(), module.Lock()
+        first, second = OF_ANYONE[name](), OF_ANYONE[name]()
         second.acquire()
         return _together(options, give, (second, first, times), (first, second, times)) / times / 2
+    module = MODULES[name]
     if variant == NOTIFY:
         condition, turn = module.Condition(), st.zeros(1, dtype="int64").numpy()
         return (
@@ -101,7 +146,7 @@ def _one(variant: str, module: Any, options: Options) -> float:
 @contextmanager
 def _probe(_peer: str, options: Options) -> Iterator[Probe]:
     def measure(variant: str) -> Measure:
-        return {name: _one(variant, module, options) for name, module in MODULES.items()}
+        return {name: _one(variant, name, options) for name in _names(variant)}
 
     yield measure
 
@@ -111,7 +156,7 @@ def _rows(samples: Samples) -> list[Row]:
     for variant, limit in LIMITS.items():
         if not samples.has("shmtensor", variant):
             continue
-        for name in MODULES:
+        for name in _names(variant):
             values = Summary.of(samples.values("shmtensor", variant, name), 1e6)
             ratio = Summary.of(samples.ratios("shmtensor", variant, name, "multiprocessing")).median
             goal = Goal(limit, "ratio") if name == "shmtensor" else None
