@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "sync/spin.hpp"
+#include "sync/waiting.hpp"
 
 namespace shmtensor::sync {
 
@@ -72,10 +72,7 @@ Barrier::Round Barrier::state_of(std::uint32_t round) const noexcept {
 }
 
 void Barrier::wait(std::uint32_t round, std::chrono::nanoseconds time) noexcept {
-  if (spin_until([&] { return state_of(round) != Round::open; })) return;
-  WaitFlag flag(words_.waiters);
-  const std::uint32_t announced = flag.announce();
-  if (state_of(round) == Round::open) flag.sleep(announced, std::min(time, kSlice));
+  sleep_until(words_.waiters, [&] { return state_of(round) != Round::open; }, time);
 }
 
 void Barrier::release(std::uint32_t round) noexcept {

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "os/futex.hpp"
-#include "sync/spin.hpp"
+#include "sync/waiting.hpp"
 
 namespace shmtensor::sync {
 

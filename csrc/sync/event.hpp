@@ -1,14 +1,13 @@
 // An event that processes wait for.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <span>
 
 #include "queue/wait_flag.hpp"
 #include "sync/layout.hpp"
-#include "sync/spin.hpp"
+#include "sync/waiting.hpp"
 
 namespace shmtensor::sync {
 
@@ -37,10 +36,7 @@ class Event {
   }
   /// Waits until it may have happened.
   void wait(std::uint32_t since, std::chrono::nanoseconds time) noexcept {
-    if (spin_until([&] { return has_happened(since); })) return;
-    WaitFlag flag(words_.waiters);
-    const std::uint32_t announced = flag.announce();
-    if (!has_happened(since)) flag.sleep(announced, std::min(time, kSlice));
+    sleep_until(words_.waiters, [&] { return has_happened(since); }, time);
   }
 
   /// For the manager: a process may have been killed before it woke those that wait.

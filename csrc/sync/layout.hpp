@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -168,9 +167,5 @@ void create(std::span<std::byte> block, Set&& set) {
   words.header.kind.store(Words::kKind);
   words.header.magic.store(kMagic);
 }
-
-/// So long does a thread wait in one call, so that it can check whether there is a manager: a
-/// killed one repairs nothing.
-inline constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(100);
 
 }  // namespace shmtensor::sync

@@ -5,7 +5,7 @@
 
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
-#include "sync/spin.hpp"
+#include "sync/waiting.hpp"
 
 namespace shmtensor::sync {
 
@@ -40,10 +40,7 @@ Taken Semaphore::acquire(SlotNumber slot, std::chrono::nanoseconds time) noexcep
 }
 
 void Semaphore::wait(std::chrono::nanoseconds time) noexcept {
-  if (spin_until([this] { return value() != 0; })) return;
-  WaitFlag flag(words_.waiters);
-  const std::uint32_t announced = flag.announce();
-  if (value() == 0) flag.sleep(announced, std::min(time, kSlice));
+  sleep_until(words_.waiters, [this] { return value() != 0; }, time);
 }
 
 Taken Semaphore::release(SlotNumber slot, std::uint32_t units,

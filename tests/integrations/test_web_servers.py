@@ -1,4 +1,4 @@
-"""Workers of web servers share one model, without a setting: examples/fastapi_one_model.py."""
+"""Workers of web servers share one model, examples/fastapi_one_model.py, or a limit, without a setting."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,8 @@ from tests.helpers.children import EXAMPLES, clean_environment, wait_until
 APP = "fastapi_one_model:app"
 GUNICORN = ["-m", "gunicorn", "--workers", "3", "--worker-class", "uvicorn_worker.UvicornWorker"]
 GUNICORN += ["--no-control-socket", "--bind", "unix:{path}", APP]
+RATE_LIMITED = ["-m", "gunicorn", "--workers", "4", "--no-control-socket", "--bind", "unix:{path}"]
+RATE_LIMITED += ["rate_limited:application"]
 RUN = "import uvicorn; uvicorn.run('fastapi_one_model:app', uds={path!r}, workers=3)"
 SERVERS = {
     "uvicorn": ["-m", "uvicorn", "--workers", "3", "--uds", "{path}", APP],
@@ -43,10 +47,10 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def ask(path: str) -> dict:
+def ask(path: str, url: str = "/nearest/7") -> Any:
     connection = Connection(path)
     try:
-        connection.request("GET", "/nearest/7")
+        connection.request("GET", url)
         return json.loads(connection.getresponse().read())
     finally:
         connection.close()
@@ -71,13 +75,13 @@ def answers(path: str, workers: int) -> tuple[set[int], set[int]]:
 
 
 @contextmanager
-def serve(server: str, path: str):
-    command = [part.format(path=path) for part in SERVERS[server]]
+def serve(server: list[str], path: str, folder: Path = EXAMPLES):
+    command = [part.format(path=path) for part in server]
     with (
         open(f"{path}.log", "w") as log,
         subprocess.Popen(
             [sys.executable, *command],
-            cwd=EXAMPLES,
+            cwd=folder,
             env=clean_environment(OPENBLAS_NUM_THREADS="1"),
             stdout=log,
             stderr=log,
@@ -97,7 +101,7 @@ def serve(server: str, path: str):
 @pytest.mark.parametrize("server", SERVERS)
 def test_one_worker_loads_the_model_for_all(server, tmp_path) -> None:
     path = str(tmp_path / "socket")
-    with serve(server, path):
+    with serve(SERVERS[server], path):
         pids, builders = answers(path, 3)
         assert len(builders) == 1
         assert builders <= pids
@@ -106,7 +110,7 @@ def test_one_worker_loads_the_model_for_all(server, tmp_path) -> None:
 
 def test_worker_that_replaces_a_killed_one_attaches(tmp_path) -> None:
     path = str(tmp_path / "socket")
-    with serve("gunicorn", path):
+    with serve(GUNICORN, path):
         _, builders = answers(path, 3)
         (builder,) = builders
         os.kill(builder, signal.SIGKILL)
@@ -119,7 +123,20 @@ def test_worker_that_replaces_a_killed_one_attaches(tmp_path) -> None:
 
 def test_servers_have_models_of_their_own(tmp_path) -> None:
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
-    with serve("uvicorn", first), serve("uvicorn", second):
+    with serve(SERVERS["uvicorn"], first), serve(SERVERS["uvicorn"], second):
         (pids, builders), (others, other_builders) = answers(first, 2), answers(second, 2)
         assert not pids & others
         assert builders != other_builders
+
+
+@pytest.mark.parametrize("preload", [[], ["--preload"]], ids=["", "--preload"])
+def test_workers_share_a_limit(preload, tmp_path) -> None:
+    """As many workers as there are units are killed with one; the requests of the others go on."""
+    path, programs = str(tmp_path / "socket"), Path(__file__).with_name("programs")
+    with serve([*RATE_LIMITED, *preload], path, programs), ThreadPoolExecutor(8) as threads:
+        wait_until(lambda: Path(path).exists(), 30, "the socket")
+        assert list(threads.map(ask, [path] * 40, ["/"] * 40))[-1] == 2
+        for _ in range(2):
+            with pytest.raises((OSError, http.client.HTTPException)):
+                ask(path, "/crash")
+        assert len(list(threads.map(ask, [path] * 40, ["/"] * 40))) == 40

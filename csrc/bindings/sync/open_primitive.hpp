@@ -19,6 +19,7 @@
 #include "sync/event.hpp"
 #include "sync/lock.hpp"
 #include "sync/semaphore.hpp"
+#include "sync/waiting.hpp"
 
 namespace shmtensor::python {
 

@@ -13,6 +13,7 @@
 #include "simulation/program.hpp"
 #include "support/world.hpp"
 #include "sync/layout.hpp"
+#include "sync/waiting.hpp"
 
 namespace shmtensor::simulation {
 

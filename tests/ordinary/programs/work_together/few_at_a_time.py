@@ -1,5 +1,4 @@
 """A semaphore lets two processes work at a time; bounded ones detect a release too many."""
-# methods: fork server
 
 import multiprocessing as mp
 import sys
