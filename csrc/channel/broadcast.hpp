@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "base/atomic.hpp"
 #include "channel/queue.hpp"
@@ -44,6 +45,8 @@ class Broadcast {
   [[nodiscard]] std::uint64_t limit() const noexcept { return ring_.limit(); }
   [[nodiscard]] OnFull on_full() const noexcept { return ring_.header().on_full.load(); }
   [[nodiscard]] std::uint64_t max_bytes() const noexcept { return ring_.header().max_bytes.load(); }
+  /// Messages that were put.
+  [[nodiscard]] std::uint64_t count() const noexcept { return ring_.header().tail.count.load(); }
   /// Messages that the slowest reader has still to read.
   [[nodiscard]] std::uint64_t lag() const noexcept;
   /// The bytes of those, with the blocks to which they refer.
@@ -63,6 +66,15 @@ class Broadcast {
 
  private:
   friend class BroadcastReader;
+  friend class NewestMessage;
+
+  enum class Step : std::uint8_t { taken, again, lacks_memory, lost };
+
+  /// Copies a message that was in the window, and holds its block, if `named` is its ticket, which
+  /// is left to others.
+  [[nodiscard]] Step copy(std::uint64_t number, Incoming& message,
+                          std::optional<NamedTicket>& named, ChannelCall& call);
+  [[noreturn]] static void throw_lost();
 
   [[nodiscard]] Attempt put_locked(const Outgoing& message, ChannelCall& call);
   /// With `drop_oldest`, drops messages until there is room. Nothing is missing if `done`.
@@ -126,7 +138,7 @@ class BroadcastReader {
   [[nodiscard]] bool is_closed() const noexcept { return left_.load(); }
 
  private:
-  enum class Step : std::uint8_t { taken, again, lacks_memory, lost };
+  using Step = Broadcast::Step;
 
   [[nodiscard]] bool is_ours() const noexcept { return owner_ == session().incarnation(); }
   void join();

@@ -55,7 +55,7 @@ Attempt Broadcast::try_put(const Outgoing& message, ChannelCall& call) {
 // both. It makes the entry of the oldest message the spare one.
 Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
   if (is_shut_down()) return Attempt::shut_down;
-  if (readers() == 0) return Attempt::no_reader;
+  if (readers() == 0 && !ring_.keeps_newest()) return Attempt::no_reader;
   const std::uint64_t tail = ring_.header().tail.count.load();
   if (const Attempt lack = make_room(tail, call); lack != Attempt::done) return lack;
   const MessageEntry& oldest = ring_.entry(tail + 1);
@@ -72,6 +72,7 @@ Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
 }
 
 Attempt Broadcast::make_room(std::uint64_t tail, ChannelCall& call) {
+  if (ring_.keeps_newest()) return Attempt::done;
   if (on_full() != OnFull::drop_oldest) return find_room(tail) ? Attempt::done : Attempt::full;
   if (max_bytes() == 0) return Attempt::done;
   std::uint64_t first = std::max(ring_.first_unread(tail), ring_.window(tail));

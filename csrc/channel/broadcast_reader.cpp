@@ -17,7 +17,7 @@ namespace shmtensor {
 namespace {
 
 // The other side is `write` in broadcast_put.cpp.
-void copy(const MessageEntry& entry, Incoming& message) noexcept {
+void copy_entry(const MessageEntry& entry, Incoming& message) noexcept {
   message.kind = entry.kind.load(std::memory_order_acquire);
   message.size =
       std::min<std::uint32_t>(entry.size.load(std::memory_order_acquire), MessageEntry::kContent);
@@ -123,45 +123,53 @@ Attempt BroadcastReader::take_next(Incoming& message, ChannelCall& call) {
         return Attempt::unmapped;
       case Step::lost:
         pass(next);
-        throw StaleHandle(
-            "a message of a broadcast was lost: its arena no longer exists, because the manager "
-            "was killed together with all processes that had it open");
+        Broadcast::throw_lost();
       case Step::again:
         break;
     }
   }
 }
 
-// A message in the window has a live ticket until this reader passes it. So if its block cannot be
+// A message in the window has a live ticket until all readers pass it. So if its block cannot be
 // held, it has left the window: then another message is in the entry, or soon will be.
-BroadcastReader::Step BroadcastReader::take(std::uint64_t number, Incoming& message,
-                                            ChannelCall& call) {
-  const BroadcastRing& ring = broadcast_.ring_;
-  const MessageEntry& entry = ring.entry(number);
+Broadcast::Step Broadcast::copy(std::uint64_t number, Incoming& message,
+                                std::optional<NamedTicket>& named, ChannelCall& call) {
+  const MessageEntry& entry = ring_.entry(number);
   const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_acquire));
-  copy(entry, message);
-  const std::optional<NamedTicket> named = entry.ticket.read();
-  if (!ring.in_window(number)) return Step::again;
-  if (!named) {
-    pass(number);
-    return Step::taken;
-  }
-  const auto failed = [&] { return ring.in_window(number) ? Step::lost : Step::again; };
+  copy_entry(entry, message);
+  named = entry.ticket.read();
+  if (!ring_.in_window(number)) return Step::again;
+  if (!named) return Step::taken;
   Arena* const arena = call.arena(named->arena, strategy);
   if (!call.can_use(arena, *named, message.access)) return Step::lacks_memory;
-  if (arena == nullptr || !hold_message(session(), *arena, *named)) return failed();
+  if (arena == nullptr || !hold_message(session_, *arena, *named)) {
+    return ring_.in_window(number) ? Step::lost : Step::again;
+  }
   message.block = HeldBlock({arena, named->block});
+  return Step::taken;
+}
+
+Broadcast::Step BroadcastReader::take(std::uint64_t number, Incoming& message, ChannelCall& call) {
+  std::optional<NamedTicket> named;
+  const Step step = broadcast_.copy(number, message, named, call);
+  if (step != Step::taken) return step;
   pass(number);
   // The block is held here, so its release tries to free it.
-  if (ring.have_passed(number + 1)) {
+  if (named && broadcast_.ring_.have_passed(number + 1)) {
     session().memory().transit(named->ticket.sender).claim(*named);
   }
-  return Step::taken;
+  return step;
 }
 
 void BroadcastReader::pass(std::uint64_t number) noexcept {
   record_->next.store(number + 1);
   broadcast_.wake_writers();
+}
+
+void Broadcast::throw_lost() {
+  throw StaleHandle(
+      "a message of a broadcast was lost: its arena no longer exists, because the manager was "
+      "killed together with all processes that had it open");
 }
 
 bool BroadcastReader::has_message() const noexcept {

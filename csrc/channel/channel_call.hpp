@@ -29,6 +29,7 @@ class ChannelCall final : private RingMapper {
   friend class Queue;
   friend class Broadcast;
   friend class BroadcastReader;
+  friend class NewestMessage;
 
   static constexpr BlockNumber kNoBlock = ~BlockNumber{0};
   static constexpr std::chrono::nanoseconds kLockSlice = std::chrono::milliseconds(100);

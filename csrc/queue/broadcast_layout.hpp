@@ -21,6 +21,7 @@ enum class OnFull : std::uint8_t {
   block = 0,        ///< waits
   drop_oldest = 1,  ///< puts, and the reader misses that message
   raise = 2,        ///< never waits
+  keep_newest = 3,  ///< never waits, and the newest message stays, although no reader needs it
 };
 
 /// A reader. Only its process writes the record, until the manager finds that process dead.

@@ -61,6 +61,7 @@ class BroadcastRing {
   /// reader that joins at the same time begins after them: it reads the count of messages after it
   /// has made its record known.
   [[nodiscard]] bool have_passed(std::uint64_t number) const noexcept {
+    if (keeps_newest()) return number < header_->tail.count.load();
     return std::ranges::none_of(readers(), [number](const ReaderRecord& reader) {
       return reader.reads() && reader.next.load() < number;
     });
@@ -68,10 +69,16 @@ class BroadcastRing {
   /// The first message that a reader has still to read; `otherwise` if that is a lower number.
   [[nodiscard]] std::uint64_t first_unread(std::uint64_t otherwise) const noexcept {
     std::uint64_t first = otherwise;
+    if (keeps_newest()) return otherwise - std::min<std::uint64_t>(otherwise, 1);
     for (const ReaderRecord& reader : readers()) {
       if (reader.reads()) first = std::min(first, reader.next.load());
     }
     return std::min(otherwise, std::max(first, header_->dropped.load()));
+  }
+
+  /// Return true if the newest message stays: it has readers that the ring does not know.
+  [[nodiscard]] bool keeps_newest() const noexcept {
+    return header_->on_full.load() == OnFull::keep_newest;
   }
 
  private:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from shmtensor._doctor import doctor
     from shmtensor._queue.broadcast import Broadcast, BroadcastReader
     from shmtensor._queue.errors import ShutDown
+    from shmtensor._queue.latest import Latest
     from shmtensor._queue.queue import Queue
     from shmtensor._share import share
     from shmtensor._sync.barrier import Barrier
@@ -95,6 +96,7 @@ __all__ = [
     "CudaError",
     "CudaUnavailable",
     "Event",
+    "Latest",
     "Lock",
     "NotPublishedError",
     "OutOfSharedMemory",
@@ -157,6 +159,7 @@ def __dir__() -> list[str]:
 _MODULES = {
     "_doctor": ["doctor"],
     "_queue.broadcast": ["Broadcast", "BroadcastReader"],
+    "_queue.latest": ["Latest"],
     "_queue.errors": ["ShutDown"],
     "_queue.queue": ["Queue"],
     "_share": ["share"],

@@ -8,6 +8,7 @@
 
 #include "bindings/channel/broadcast_methods.hpp"
 #include "bindings/channel/channel_methods.hpp"
+#include "bindings/channel/latest_methods.hpp"
 #include "bindings/channel/object_type.hpp"
 #include "bindings/channel/queue_methods.hpp"
 #include "bindings/storage/allocation.hpp"
@@ -149,6 +150,7 @@ void add_channels(py::module_& module) {
   module.def("new_queue_storage", &new_queue_storage, py::arg("limit"), py::arg("max_bytes") = 0,
              py::arg("counts_copies") = false, py::arg("redeliver") = false, py::arg("label") = "");
   module.def("new_broadcast_storage", &new_broadcast_storage);
+  add_latest(module);
   add_queue_exceptions(module);
 }
 

@@ -38,7 +38,7 @@ struct OpenQueue final : OpenChannel {
   LateErrors late_errors;
 };
 
-struct OpenBroadcast final : OpenChannel {
+struct OpenBroadcast : OpenChannel {
   static constexpr auto kName = "broadcast";
   static constexpr auto kChannel = "broadcast";
   [[noreturn]] static void throw_closed() {
@@ -50,6 +50,12 @@ struct OpenBroadcast final : OpenChannel {
 
   std::shared_ptr<Session> session;
   Broadcast core;
+};
+
+/// A broadcast that keeps its newest message.
+struct OpenLatest final : OpenBroadcast {
+  static constexpr auto kName = "latest value";
+  using OpenBroadcast::OpenBroadcast;
 };
 
 /// To be made without the GIL, since joining, as leaving, may wait for the manager.

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "bindings/support/gil.hpp"
+#include "channel/newest_message.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -157,6 +158,20 @@ py::object get_one(OpenQueue& open, Patience& patience) {
 
 py::object get_one(OpenReader& open, Patience& patience) {
   return take_one(open, patience, Readers::many);
+}
+
+std::optional<std::pair<std::uint64_t, py::object>> get_newer(OpenLatest& open, std::uint64_t after,
+                                                              Patience& patience) {
+  Session& session = open.core.session();
+  NewestMessage newest(open.core, after);
+  Incoming message;
+  {
+    ChannelCall call(session);
+    const auto attempt = [&] { return newest.try_take(message, call); };
+    if (attempt_until(newest, call, patience, attempt) != Attempt::done) return std::nullopt;
+    ensure_manager(session);
+  }
+  return std::pair(newest.count(), decode_message(session, message, Readers::many));
 }
 
 void complete_all(Queue& queue) {

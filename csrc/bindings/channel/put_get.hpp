@@ -1,6 +1,8 @@
 // Puts and gets Python objects.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "bindings/channel/channel_type.hpp"
@@ -17,6 +19,11 @@ void put_one(OpenQueue& open, PyObject* item, PyObject* dumps, Patience& patienc
 void put_one(OpenBroadcast& open, PyObject* item, PyObject* dumps, Patience& patience);
 [[nodiscard]] py::object get_one(OpenQueue& open, Patience& patience);
 [[nodiscard]] py::object get_one(OpenReader& open, Patience& patience);
+/// The newest value after the first `after` ones, with the number of values until it; nothing if
+/// there is none.
+[[nodiscard]] std::optional<std::pair<std::uint64_t, py::object>> get_newer(OpenLatest& open,
+                                                                            std::uint64_t after,
+                                                                            Patience& patience);
 
 /// Waits for the first item only, as `get_one`. An item that cannot be returned ends the list: if
 /// the queue redelivers, the item is returned to it, else a later call raises its error.

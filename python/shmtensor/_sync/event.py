@@ -6,7 +6,7 @@ from typing import Literal
 
 import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
-from shmtensor._sync.tasks import wait_in_thread
+from shmtensor._tasks import wait_in_thread
 
 __all__ = ["Event"]
 

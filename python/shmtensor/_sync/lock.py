@@ -8,7 +8,7 @@ import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
 from shmtensor._log import log_event
 from shmtensor._sync.kept import keep
-from shmtensor._sync.tasks import wait_in_thread
+from shmtensor._tasks import wait_in_thread
 from shmtensor.errors import OwnerDied
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
 from shmtensor._sync.departure import disown_at_exit
-from shmtensor._sync.tasks import wait_in_thread
+from shmtensor._tasks import wait_in_thread
 from shmtensor._values import check_range
 
 if TYPE_CHECKING:

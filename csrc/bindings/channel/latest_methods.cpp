@@ -1,0 +1,63 @@
+#include "bindings/channel/latest_methods.hpp"
+
+#include <limits>
+#include <string_view>
+
+#include "bindings/channel/channel_methods.hpp"
+#include "bindings/channel/object_type.hpp"
+#include "bindings/storage/allocation.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+py::object new_latest_storage(std::string_view label) {
+  py::object storage = new_shared_storage(BroadcastHeader::bytes(1), default_strategy(), false);
+  const Backing& backing = as_storage(storage)->backing();
+  Broadcast::create(
+      {backing.arena, backing.block},
+      {.limit = 1, .on_full = OnFull::keep_newest, .label = label_of(label)});
+  return storage;
+}
+
+// The number of the value that was set is not known: another process may have set one since.
+PyObject* set_latest(PyObject* self, PyObject* item) {
+  return guarded([&] {
+    Patience endless(true, std::numeric_limits<double>::infinity());
+    put_one(opened<OpenLatest>(self), item, channel_of(self).dumps, endless);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* get_latest(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    const auto [after, timeout] = parse<2>("_newer", given, count, names, {"after", "timeout"}, 1);
+    const std::uint64_t known = PyLong_AsUnsignedLongLong(after);
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    Patience patience(true, to_timeout(self, timeout));
+    const auto taken = get_newer(opened<OpenLatest>(self), known, patience);
+    if (!taken) return Py_NewRef(Py_None);
+    return py::make_tuple(taken->first, taken->second).release().ptr();
+  });
+}
+
+PyMethodDef g_latest_methods[] = {
+    {"set", set_latest, METH_O, "Let `value` be the newest one."},
+    {"_newer", method(get_latest), kWithNames, nullptr},
+    {},
+};
+PyGetSetDef g_latest_properties[] = {
+    {"version", call_core<OpenLatest, &Broadcast::count>, nullptr,
+     "How many values were set, by all processes.", nullptr},
+    {},
+};
+PyMemberDef g_latest_members[] = {kWeakReferences, kStorage, {}};
+
+}  // namespace
+
+void add_latest(py::module_& module) {
+  module.add_object("LatestBase", make_type<OpenLatest>("shmtensor._core.LatestBase", g_latest_methods,
+                                                        g_latest_properties, g_latest_members));
+  module.def("new_latest_storage", &new_latest_storage);
+}
+
+}  // namespace shmtensor::python
