@@ -118,7 +118,7 @@ void Broadcast::wake_writers() noexcept {
 void Broadcast::release(std::uint64_t begin) noexcept {
   try {
     const std::uint64_t tail = ring_.header().tail.count.load();
-    const std::uint64_t end = ring_.first_unread(tail);
+    const std::uint64_t end = ring_.first_needed(tail);
     for (std::uint64_t n = std::max(begin, tail - std::min(tail, limit())); n < end; ++n) {
       const std::uint8_t strategy = ring_.entry(n).strategy.load();
       const std::optional<NamedTicket> named = ring_.ticket_of(n);

@@ -116,6 +116,8 @@ class BroadcastReader {
   BroadcastReader& operator=(const BroadcastReader&) = delete;
 
   [[nodiscard]] Session& session() const noexcept { return broadcast_.session_; }
+  /// From now on this reader takes the newest message only, and no writer waits for it.
+  void skip_to_newest() noexcept;
   /// Throws SessionError in a forked child, which is not the reader.
   void require_ours() const;
 
@@ -153,6 +155,7 @@ class BroadcastReader {
   ReaderRecord* record_ = nullptr;
   Mutex mutex_;  ///< one thread takes at a time
   Atomic<bool> left_{false};
+  Atomic<bool> skips_{false};
   Atomic<std::uint64_t> missed_{0};
 };
 

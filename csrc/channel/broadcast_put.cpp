@@ -42,6 +42,8 @@ Attempt Broadcast::try_put(const Outgoing& message, ChannelCall& call) {
   });
   if (result != Attempt::done) return result;
   WaitFlag(ring_.header().getters).notify_everyone();
+  // Readers that skip do not need the message before any more.
+  if (number != 0 && ring_.has_skipping_reader()) release(number - 1);
   // All readers may have left meanwhile. The caller holds the block, and tries to free it.
   if (message.block.arena != nullptr && ring_.have_passed(number + 1)) {
     if (const auto named = ring_.ticket_of(number)) {

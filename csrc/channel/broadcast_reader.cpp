@@ -68,6 +68,13 @@ void BroadcastReader::join() {
   WaitFlag(header.putters).notify_everyone();
 }
 
+void BroadcastReader::skip_to_newest() noexcept {
+  skips_.store(true);
+  record_->owner.fetch_or(ReaderRecord::kSkips);
+  broadcast_.wake_writers();
+  broadcast_.release(record_->next.load());
+}
+
 // A forked child, or a raw copy of the process, is not the reader.
 void BroadcastReader::leave() noexcept {
   if (left_.exchange(true) || !is_ours() || is_raw_copy()) return;
@@ -111,7 +118,8 @@ Attempt BroadcastReader::take_next(Incoming& message, ChannelCall& call) {
       continue;
     }
     if (tail < next) throw SessionError("a broadcast is damaged: its counts are wrong");
-    if (const std::uint64_t first = ring.window(tail); next < first) {
+    const std::uint64_t newest = skips_.load() ? tail - 1 : 0;
+    if (const std::uint64_t first = std::max(ring.window(tail), newest); next < first) {
       missed_.fetch_add(first - next, std::memory_order_relaxed);
       record_->next.store(first);
       continue;
@@ -122,6 +130,7 @@ Attempt BroadcastReader::take_next(Incoming& message, ChannelCall& call) {
       case Step::lacks_memory:
         return Attempt::unmapped;
       case Step::lost:
+        if (skips_.load() && broadcast_.count() != tail) break;  // it was not needed any more
         pass(next);
         Broadcast::throw_lost();
       case Step::again:
@@ -198,7 +207,8 @@ std::uint64_t BroadcastReader::lag() const noexcept {
   if (is_closed()) return 0;
   const std::uint64_t next = record_->next.load();  // first: the difference is never negative
   const std::uint64_t tail = broadcast_.ring_.header().tail.count.load();
-  return tail - std::min(tail, std::max(next, broadcast_.ring_.window(tail)));
+  const std::uint64_t lag = tail - std::min(tail, std::max(next, broadcast_.ring_.window(tail)));
+  return skips_.load() ? std::min<std::uint64_t>(lag, 1) : lag;
 }
 
 }  // namespace shmtensor

@@ -26,13 +26,14 @@ enum class OnFull : std::uint8_t {
 
 /// A reader. Only its process writes the record, until the manager finds that process dead.
 struct alignas(64) ReaderRecord {
-  /// reads:1 | 0:15 | slot of the process + 1:16. Zero: unused. A reader that does not read yet has
-  /// no position.
+  /// reads:1 | skips:1 | 0:14 | slot of the process + 1:16. Zero: unused. A reader that does not
+  /// read yet has no position.
   Atomic<std::uint32_t> owner;
   Atomic<std::int32_t> processor;  ///< of its last attempt
   Atomic<std::uint64_t> next;      ///< the number of its next message
 
   static constexpr std::uint32_t kReads = 1u << 31;
+  static constexpr std::uint32_t kSkips = 1u << 30;
 
   [[nodiscard]] static constexpr std::uint32_t owned_by(SlotNumber slot) noexcept {
     return slot + 1u;
@@ -40,6 +41,8 @@ struct alignas(64) ReaderRecord {
   /// Not the number of a slot if the record is unused.
   [[nodiscard]] std::uint32_t slot() const noexcept { return (owner.load() & 0xffff) - 1; }
   [[nodiscard]] bool reads() const noexcept { return (owner.load() & kReads) != 0; }
+  /// Return true if it needs no message but the newest.
+  [[nodiscard]] bool skips() const noexcept { return (owner.load() & kSkips) != 0; }
 };
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one cache line for each writer

@@ -23,7 +23,7 @@ void repair_tail(const BroadcastRing& ring, TicketCanceller& tickets) {
 // was.
 void cancel_passed(const BroadcastRing& ring, TicketCanceller& tickets) {
   const std::uint64_t tail = ring.header().tail.count.load();
-  const std::uint64_t end = ring.first_unread(tail);
+  const std::uint64_t end = ring.first_needed(tail);
   for (std::uint64_t number = tail - std::min(tail, ring.limit()); number < end; ++number) {
     const std::optional<NamedTicket> named = ring.ticket_of(number);
     if (named && tickets.is_live(*named)) tickets.cancel(*named);

@@ -61,19 +61,32 @@ class BroadcastRing {
   /// reader that joins at the same time begins after them: it reads the count of messages after it
   /// has made its record known.
   [[nodiscard]] bool have_passed(std::uint64_t number) const noexcept {
-    if (keeps_newest()) return number < header_->tail.count.load();
-    return std::ranges::none_of(readers(), [number](const ReaderRecord& reader) {
-      return reader.reads() && reader.next.load() < number;
+    const auto is_newest = [&] { return number >= header_->tail.count.load(); };
+    if (keeps_newest()) return !is_newest();
+    return std::ranges::none_of(readers(), [&](const ReaderRecord& reader) {
+      return reader.reads() && reader.next.load() < number && (!reader.skips() || is_newest());
     });
   }
-  /// The first message that a reader has still to read; `otherwise` if that is a lower number.
+  /// The first message for which writers wait; `otherwise` if that is a lower number.
   [[nodiscard]] std::uint64_t first_unread(std::uint64_t otherwise) const noexcept {
     std::uint64_t first = otherwise;
-    if (keeps_newest()) return otherwise - std::min<std::uint64_t>(otherwise, 1);
     for (const ReaderRecord& reader : readers()) {
-      if (reader.reads()) first = std::min(first, reader.next.load());
+      if (reader.reads() && !reader.skips()) first = std::min(first, reader.next.load());
     }
     return std::min(otherwise, std::max(first, header_->dropped.load()));
+  }
+  /// The first of so many messages that is still needed: also the newest, for which none waits.
+  [[nodiscard]] std::uint64_t first_needed(std::uint64_t tail) const noexcept {
+    const std::uint64_t first = first_unread(tail);
+    const bool keeps =
+        tail != 0 && first == tail &&
+        (keeps_newest() || std::ranges::any_of(readers(), [&](const ReaderRecord& reader) {
+           return reader.reads() && reader.skips() && reader.next.load() < tail;
+         }));
+    return keeps ? tail - 1 : first;
+  }
+  [[nodiscard]] bool has_skipping_reader() const noexcept {
+    return std::ranges::any_of(readers(), &ReaderRecord::skips);
   }
 
   /// Return true if the newest message stays: it has readers that the ring does not know.

@@ -58,7 +58,12 @@ bool count(const BroadcastHeader& header, const Fd& file, std::uint64_t at, Queu
   for (const ReaderRecord& reader : header.readers) {
     if (!reader.reads()) continue;
     ++seen.readers;
-    seen.messages = std::max(seen.messages, between(seen.put, reader.next.load()));
+    const std::uint64_t unread = between(seen.put, reader.next.load());
+    seen.messages =
+        std::max(seen.messages, reader.skips() ? std::min<std::uint64_t>(unread, 1) : unread);
+  }
+  if (header.on_full.load() == OnFull::keep_newest) {
+    seen.messages = std::min<std::uint64_t>(seen.put, 1);
   }
   seen.messages = std::min({seen.messages, seen.limit, between(seen.put, header.dropped.load())});
   MessageEntry before{};  // the first of them

@@ -388,3 +388,37 @@ def test_any_program_agrees_with_a_model(maxsize: int, on_full, actions) -> None
             assert [reader.lag() for reader, _ in readers] == [len(unread) for _, unread in readers]
             assert b.lag() == max((len(unread) for _, unread in readers), default=0)
         del b, readers
+
+
+def test_slow_consumer_gets_the_newest_and_others_all() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(4)
+        slow, fast = b.reader(newest=True), b.reader()
+        for number in range(20):
+            b.put(message(number), timeout=SECONDS)
+            assert number_in(fast.get()) == number
+        assert (slow.lag(), fast.lag(), b.lag()) == (1, 0, 0)
+        assert (number_in(slow.get()), slow.missed, fast.missed) == (19, 19, 0)
+        with pytest.raises(queue.Empty):
+            slow.get_nowait()
+        b.put("next")
+        assert slow.get() == "next"
+        del b, slow, fast
+
+
+@pytest.mark.parametrize("maxsize", [1, 5])
+def test_memory_of_what_a_slow_consumer_skips_is_free(maxsize: int) -> None:
+    b = st.Broadcast(maxsize)
+    slow = b.reader(newest=True)
+    b.put(st.zeros(1000))
+    one = live_resources()
+    for number in range(50):
+        b.put(st.full(1000, number), timeout=SECONDS)
+        assert live_resources() == one
+    assert slow.get()[0].item() == 49
+    b.put(st.full(1000, 50))
+    assert live_resources() == one
+    slow.close()
+    assert live_resources()[0] < one[0]
+    b.put("nobody reads it")
+    assert b.readers == 0

@@ -245,3 +245,11 @@ def test_broadcast_with_its_readers() -> None:
     b.shutdown()
     seen = only_one()
     assert (seen["state"], seen["messages"], seen["readers"]) == ("shut down", 0, 1)
+
+
+def test_newest_value() -> None:
+    latest = st.Latest(st.zeros(1000), label="weights")
+    latest.set(st.ones(1000))
+    seen = only_one()
+    assert (seen["messages"], seen["put"], seen["limit"], seen["label"]) == (1, 2, 1, "weights")
+    assert seen["bytes"] >= 8000

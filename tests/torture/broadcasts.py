@@ -39,8 +39,8 @@ class Page(NamedTuple):
 class Reader:
     """A reader, and the last message of each writer that it received."""
 
-    def __init__(self, shared: SharedBroadcast) -> None:
-        self.shared, self.reader = shared, shared.broadcast.reader()
+    def __init__(self, shared: SharedBroadcast, newest: bool) -> None:
+        self.shared, self.reader = shared, shared.broadcast.reader(newest=newest)
         self.last: dict[int, int] = {}
         self.gap = 0  # messages that were put after one of their writer, and not received
         self.may_lose = False  # whether a `get` was interrupted
@@ -118,7 +118,7 @@ def put_page(actor_state: ActorState, rng: random.Random) -> None:
 
 def join_as_reader(actor_state: ActorState, rng: random.Random) -> None:
     if actor_state.broadcasts:
-        actor_state.readers.append(Reader(rng.choice(actor_state.broadcasts)))
+        actor_state.readers.append(Reader(rng.choice(actor_state.broadcasts), rng.random() < 0.3))
 
 
 def get_page(actor_state: ActorState, rng: random.Random) -> None:

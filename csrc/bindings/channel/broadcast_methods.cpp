@@ -53,6 +53,11 @@ void leave(BroadcastReader& reader) {
   reader.leave();
 }
 
+void skip_to_newest(BroadcastReader& reader) {
+  const GilRelease release;
+  reader.skip_to_newest();
+}
+
 std::uint64_t lag_of_reader(const BroadcastReader& reader) {
   reader.require_ours();
   return reader.lag();
@@ -77,6 +82,7 @@ PyMethodDef g_broadcast_methods[] = {
 PyMethodDef g_reader_methods[] = {
     {"get", method(get<OpenReader>), kWithNames, docs::kGet},
     {"get_nowait", get_nowait<OpenReader>, METH_NOARGS, docs::kGetNowait},
+    {"_skip_to_newest", call_core<OpenReader, skip_to_newest>, METH_NOARGS, nullptr},
     {"lag", call_core<OpenReader, lag_of_reader, usable<OpenReader>>, METH_NOARGS,
      docs::kReaderLag},
     {"close", call_core<OpenReader, leave>, METH_NOARGS, docs::kReaderClose},

@@ -13,9 +13,8 @@ namespace {
 py::object new_latest_storage(std::string_view label) {
   py::object storage = new_shared_storage(BroadcastHeader::bytes(1), default_strategy(), false);
   const Backing& backing = as_storage(storage)->backing();
-  Broadcast::create(
-      {backing.arena, backing.block},
-      {.limit = 1, .on_full = OnFull::keep_newest, .label = label_of(label)});
+  Broadcast::create({backing.arena, backing.block},
+                    {.limit = 1, .on_full = OnFull::keep_newest, .label = label_of(label)});
   return storage;
 }
 
@@ -55,8 +54,9 @@ PyMemberDef g_latest_members[] = {kWeakReferences, kStorage, {}};
 }  // namespace
 
 void add_latest(py::module_& module) {
-  module.add_object("LatestBase", make_type<OpenLatest>("shmtensor._core.LatestBase", g_latest_methods,
-                                                        g_latest_properties, g_latest_members));
+  module.add_object("LatestBase",
+                    make_type<OpenLatest>("shmtensor._core.LatestBase", g_latest_methods,
+                                          g_latest_properties, g_latest_members));
   module.def("new_latest_storage", &new_latest_storage);
 }
 

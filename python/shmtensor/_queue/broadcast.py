@@ -87,8 +87,14 @@ class Broadcast(SentByHandle, Writable[Item], _core.BroadcastBase):
         most = check_limit(max_bytes, "max_bytes")
         super().__init__(_core.new_broadcast_storage(size, most, on_full, label_or_place(label)))
 
-    def reader(self) -> BroadcastReader[Item]:
+    def reader(self, *, newest: bool = False) -> BroadcastReader[Item]:
         """Join as a reader: it gets every item that is put from now on.
+
+        Parameters
+        ----------
+        newest
+            Each `get` returns the newest item, and those before it are missed. No writer waits for this
+            reader, and other readers miss nothing.
 
         Raises
         ------
@@ -97,7 +103,7 @@ class Broadcast(SentByHandle, Writable[Item], _core.BroadcastBase):
         SessionError
             If there are 256 readers.
         """
-        return BroadcastReader(self)
+        return BroadcastReader(self, newest=newest)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.readers} readers, lag {self.lag()}"
@@ -113,8 +119,10 @@ class BroadcastReader(Readable[Item], _core.BroadcastReaderBase):
 
     __slots__ = ()
 
-    def __init__(self, broadcast: Broadcast[Item]) -> None:
+    def __init__(self, broadcast: Broadcast[Item], *, newest: bool = False) -> None:
         super().__init__(broadcast)
+        if newest:
+            self._skip_to_newest()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise TypeError("a reader cannot be sent: send its broadcast, and call reader() in the other process")

@@ -19,6 +19,7 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
     OnFull on_full = OnFull::block;
     std::uint32_t reads = 0;  ///< messages after which a reader leaves; 0: it stays
     bool idles = false;       ///< the last reader takes one message and stays
+    bool skips = false;       ///< the last reader takes the newest messages only
     bool stops = false;       ///< another process shuts the broadcast down; there is one reader
   };
 
@@ -71,7 +72,9 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
       return run.fail("a reader ended before a message");
     }
     // The broadcast's block is left, with what has still to be read, or put.
-    std::uint64_t held = 1 + lag;
+    const std::uint32_t last = roles_.readers - 1;
+    const bool keeps = lag == 0 && !run.has_ended(last) && readers_[last]->lag() != 0;
+    std::uint64_t held = 1 + lag + (keeps ? 1u : 0u);
     for (std::uint32_t i = roles_.readers; i < users_; ++i) held += run.has_ended(i) ? 0u : 1u;
     if (live_blocks() != (anyone_lives(run) ? held : 0)) return run.fail("a block is left");
   }
@@ -86,6 +89,8 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
   void read(std::uint32_t process) {
     BroadcastReader reader(channel(process));
     readers_[process] = &reader;
+    const bool skips = roles_.skips && process + 1 == roles_.readers;
+    if (skips) reader.skip_to_newest();
     read_ = raw(header<BroadcastHeader>().readers[process].next);
     std::array<std::uint64_t, 8> last{};
     for (std::uint32_t i = 0; roles_.reads == 0 || i < roles_.reads; ++i) {
@@ -95,8 +100,8 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
       if (take(reader, number) != Attempt::done) return;
       std::uint64_t& before = last[number >> 32];
       const std::uint64_t count = (number & 0xffffffff) + 1;
-      const bool next =
-          roles_.on_full == OnFull::block && before != 0 ? count == before + 1 : count > before;
+      const bool all = roles_.on_full == OnFull::block && before != 0 && !skips;
+      const bool next = all ? count == before + 1 : count > before;
       run_->expect(next, "a reader misses a message, or reads it twice");
       ++read_;
       before = count;
@@ -141,6 +146,11 @@ const Register<BroadcastProgram> broadcast_programs[] = {
                                                       .idles = true}},
     {"broadcast/bytes/oldest of two",
      BroadcastRoles{.messages = 4, .on_full = OnFull::drop_oldest, .idles = true}},
+    {"broadcast/skips/alone", BroadcastRoles{.messages = 3, .limit = 1, .skips = true}},
+    {"broadcast/skips/idle",
+     BroadcastRoles{.messages = 3, .limit = 1, .idles = true, .skips = true}},
+    {"broadcast/skips/beside another", BroadcastRoles{.readers = 2, .messages = 3, .skips = true}},
+    {"broadcast/skips/two writers", BroadcastRoles{.writers = 2, .limit = 1, .skips = true}},
     {"broadcast/shutdown", BroadcastRoles{.stops = true}},
 };
 
