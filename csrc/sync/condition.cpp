@@ -1,6 +1,7 @@
 #include "sync/condition.hpp"
 
 #include <climits>
+#include <optional>
 
 #include "base/error.hpp"
 #include "os/futex.hpp"
@@ -24,21 +25,34 @@ struct Condition::Threads {
   }
 };
 
+// A thread does not join those of which one was notified before: it might take the notification,
+// and the other would sleep on. So its process has a further word, of the first kMaxSlots only:
+// then there is always one for a process without any.
 std::size_t Condition::enter(SlotNumber slot) {
   const std::uint32_t owner = slot + 1u;
   const std::span<WaitingProcess> known = used();
   std::size_t place = known.size();
+  std::optional<std::size_t> notified;
   for (std::size_t i = 0; i < known.size(); ++i) {
     std::uint64_t bits = known[i].threads.load();
     Threads threads = Threads::of(bits);
-    if (threads.waiting == 0) place = i;
-    while (threads.owner == owner && threads.waiting != 0) {
+    if (threads.waiting == 0) {
+      place = std::min(place, i);
+      continue;
+    }
+    if (threads.owner != owner) continue;
+    while (threads.notified == 0) {
       ++threads.waiting;
       if (known[i].threads.compare_exchange_strong(bits, threads.bits())) return i;
       threads = Threads::of(bits);
     }
+    notified = i;
   }
-  if (place == processes_.size()) throw SessionError("a condition is damaged");
+  if (place >= kMaxSlots && notified) {
+    known[*notified].threads.fetch_add(Threads{.waiting = 1}.bits());
+    return *notified;
+  }
+  if (place >= processes_.size()) throw SessionError("a condition is damaged");
   if (place == known.size()) words_.used.store(static_cast<std::uint32_t>(place) + 1);
   processes_[place].threads.store(Threads{.owner = owner, .waiting = 1}.bits());
   return place;

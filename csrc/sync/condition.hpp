@@ -16,7 +16,9 @@ namespace shmtensor::sync {
 /// instruction.
 class Condition {
  public:
-  [[nodiscard]] static std::size_t bytes() noexcept { return bytes_for<WaitingProcess>(kMaxSlots); }
+  [[nodiscard]] static std::size_t bytes() noexcept {
+    return kProcesses + 2 * kMaxSlots * sizeof(WaitingProcess);
+  }
   static void create(std::span<std::byte> block) {
     sync::create<ConditionWords>(block, [](ConditionWords&) {});
   }

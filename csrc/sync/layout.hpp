@@ -98,6 +98,7 @@ struct ConditionWords {
   Atomic<std::uint32_t> used;  ///< no process from this one on was ever used
   Atomic<std::uint32_t> next;  ///< the process at which the next notification begins to search
 };
+/// Threads of one process that wait, of which a process may have several groups.
 struct WaitingProcess {
   Atomic<std::uint64_t> threads;  ///< Condition::Threads
   Atomic<std::uint32_t> wakes;    ///< changes after each notification; its threads sleep on it

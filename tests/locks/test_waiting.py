@@ -260,6 +260,25 @@ def test_notifications_are_exact() -> None:
         assert not condition.wait(0.01)
 
 
+def test_thread_does_not_take_its_own_notification() -> None:
+    condition, entered = st.Condition(), st.Semaphore(0)
+    woken: list[bool] = []
+
+    def wait() -> None:
+        with condition:
+            entered.release()
+            woken.append(condition.wait(SECONDS))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    entered.acquire()
+    with condition:
+        condition.notify()
+        assert not condition.wait(0.05)
+    thread.join()
+    assert woken == [True]
+
+
 def test_condition_keeps_the_depth_of_its_lock() -> None:
     condition = st.Condition()
     with condition, condition:

@@ -95,6 +95,7 @@ class ConditionProgram final : public PrimitiveWorld {
     sync::Condition& condition = conditions_[process_of(thread)];
     lock(thread);
     const std::size_t place = condition.enter(slot_of(thread));
+    const std::uint32_t before = granted_;
     // One that came later may sleep, although one that was notified before it is killed later.
     stages_[thread] = granted_ == 0 ? Stage::waiting : Stage::outside;
     const TimeLimit limit(thread < roles_.impatient);
@@ -110,7 +111,11 @@ class ConditionProgram final : public PrimitiveWorld {
     const bool notified = condition.leave(place);
     stages_[thread] = Stage::left;
     run_->expect(notified || thread < roles_.impatient, "a thread goes on without a notification");
-    if (notified) ++went_on_;
+    if (notified) {
+      ++went_on_;
+      run_->expect(granted_ + pending_ + dead_waiters() > before,
+                   "a thread takes a notification from before it waited");
+    }
     // Two may get one of a process that was killed: docs/design/locks.md.
     run_->expect(went_on_ <= granted_ + pending_ + dead_waiters(),
                  "more threads go on than were notified");
@@ -194,6 +199,7 @@ const Register<ConditionProgram> condition_programs[] = {
     {"condition/two notifiers", ConditionRoles{.waiters = 3, .second = 1}},
     {"condition/for some time", ConditionRoles{.impatient = 1, .second = 1}},
     {"condition/threads", ConditionRoles{.threads = 2, .impatient = 1, .first = 2}},
+    {"condition/late threads", ConditionRoles{.waiters = 1, .threads = 2, .second = 1}},
 };
 
 }  // namespace
