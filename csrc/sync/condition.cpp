@@ -124,6 +124,7 @@ void Condition::give_away(WaitingProcess& process, const SlotSet& dead) noexcept
   std::uint64_t bits = process.threads.load();
   std::uint32_t given = 0;
   do {  // a process that does not know of the death may notify it once more
+    if (!dead.has(Threads::of(bits).owner - 1)) return;  // a living one has taken the free word
     for (WaitingProcess& other : used()) {
       while (given < Threads::of(bits).notified && notify_one(other, dead)) ++given;
     }

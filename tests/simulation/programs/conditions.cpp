@@ -79,9 +79,10 @@ class ConditionProgram final : public PrimitiveWorld {
   enum class Stage : std::uint8_t { outside, waiting, leaving, left };
 
   void build_primitives() override {
-    conditions_ = make<sync::Condition>(sync::Condition::bytes(), &sync::Condition::create);
+    // The manager sweeps the lock first, as that of a Python object, which is made first.
     locks_ =
         make<sync::Lock>(0, [](std::span<std::byte> block) { sync::Lock::create(block, false); });
+    conditions_ = make<sync::Condition>(sync::Condition::bytes(), &sync::Condition::create);
   }
 
   void act(std::uint32_t thread) override {
