@@ -262,13 +262,14 @@ def test_program_ends_after_its_calls() -> None:
     text = output(
         run_python("""
             import time
+            import shmtensor.multiprocessing as mp
             from shmtensor.futures import ProcessPoolExecutor
 
             def work(i):
                 time.sleep(0.2)
                 print(i, flush=True)
 
-            executor = ProcessPoolExecutor(1)
+            executor = ProcessPoolExecutor(1, mp.get_context("fork"))
             for i in range(3):
                 executor.submit(work, i)
         """)

@@ -30,7 +30,7 @@ def consume(arrays, sums):
 
 if __name__ == "__main__":
     arrays, sums = st.Queue(max_bytes=eval(sys.argv[1])), st.Queue()
-    consumer = mp.Process(target=consume, args=(arrays, sums), daemon=True)
+    consumer = mp.get_context("fork").Process(target=consume, args=(arrays, sums), daemon=True)
     consumer.start()
     for number in range(200):
         arrays.put(np.full(131_072, float(number)))
