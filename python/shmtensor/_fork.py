@@ -101,15 +101,15 @@ class Descriptor:
 
     def close(self) -> None:
         with no_fork():
-            self._close()
+            self._close(os.close)
 
-    def _close(self) -> None:
+    def _close(self, close: Callable[[int], None]) -> None:
         fd = self.detach()  # first: if closing fails, no second call closes the same number
         if fd >= 0:
-            os.close(fd)
+            close(fd)
 
-    def __del__(self) -> None:
-        self._close()  # without the lock: a finalizer should not wait, and the descriptor is unused
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # the interpreter's end clears `os`
+        self._close(close)  # without the lock: a finalizer should not wait, and the descriptor is unused
 
 
 def _half_imported() -> str | None:
