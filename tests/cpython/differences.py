@@ -14,8 +14,8 @@ class Difference:
     test: str  # class and method
     reason: str
     modules: tuple[str, ...] = ("with_fork", "with_spawn", "with_forkserver", "with_server")
-    since: tuple[int, int] = (3, 10)  # versions of Python
-    before: tuple[int, int] = (3, 99)
+    since: tuple[int, ...] = (3, 10)  # versions of Python
+    before: tuple[int, ...] = (3, 99)
 
     def applies(self, module: str) -> bool:
         return module in self.modules and self.since <= sys.version_info < self.before
@@ -47,6 +47,13 @@ DIFFERENCES = (
             f"WithProcessesTestCondition.{test}", "it reads private semaphores of the standard library"
         )
         for test in ("test_notify", "test_notify_all", "test_notify_n")
+    ),
+    *(
+        Difference(
+            f"WithProcessesTestLock.{test}", "`repr` does not show a lock's owner", since=since, before=end
+        )
+        for test in ("test_repr_lock", "test_repr_rlock")
+        for since, end in (((3, 12, 8), (3, 13)), ((3, 13, 1), (3, 99)))  # where the tests are
     ),
     *(
         Difference(f"TestResourceTracker.{test}", "a semaphore has no name, and no tracker")
