@@ -9,11 +9,11 @@ from __future__ import annotations
 from contextlib import suppress
 from multiprocessing import util
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 __all__ = ["disown_at_exit"]
 
-_primitives: WeakSet[Any] = WeakSet()
+_primitives: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 def disown_at_exit(primitive: Any) -> None:
@@ -21,7 +21,7 @@ def disown_at_exit(primitive: Any) -> None:
     if not _primitives:
         _register(None)
         util.register_after_fork(_primitives, _register)
-    _primitives.add(primitive)
+    _primitives[id(primitive)] = primitive
 
 
 def _register(_: object) -> None:
@@ -29,6 +29,6 @@ def _register(_: object) -> None:
 
 
 def _disown_all() -> None:
-    for primitive in list(_primitives):
-        with suppress(Exception):  # the session may have ended
-            primitive._disown()
+    for reference in _primitives.valuerefs():  # a list, as other threads may still make primitives
+        with suppress(Exception):  # it may be gone, or the session may have ended
+            reference()._disown()
