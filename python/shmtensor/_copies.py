@@ -76,7 +76,7 @@ def copy_of(content: Bytes) -> Storage:
     else:
         key = id(owner), address_of(content), content.nbytes
         known = _find(key, owner)
-    if known is not None and equal(known, content):
+    if known is not None and equal(memoryview(known), content):
         return known
     copy = _core.copy_of_buffer(content.data)
     if key is not None:
@@ -133,12 +133,12 @@ def _remember(key: _Key, owner: Any, copy: Storage) -> None:
         _handles[key] = weakref.ref(owner, partial(_handles.pop, key)), handle
 
 
-def equal(block: Storage, content: Bytes) -> bool:
-    """Return True if the block has these bytes."""
-    if block.nbytes != content.nbytes:
+def equal(shared: memoryview, content: Bytes) -> bool:
+    """Return True if both have the same bytes."""
+    if shared.nbytes != content.nbytes:
         return False
-    other = np.frombuffer(memoryview(block), np.uint8)
-    if content.nbytes % 8 == address_of(content) % 8 == 0:
+    other = np.frombuffer(shared, np.uint8)
+    if content.nbytes % 8 == address_of(content) % 8 == address_of(other) % 8 == 0:
         other, content = other.view(np.uint64), content.view(np.uint64)  # compared twice as fast
     step = _PIECE // content.itemsize
     return all(

@@ -30,5 +30,6 @@ def _register(_: object) -> None:
 
 def _disown_all() -> None:
     for reference in _primitives.valuerefs():  # a list, as other threads may still make primitives
-        with suppress(Exception):  # it may be gone, or the session may have ended
-            reference()._disown()
+        if (primitive := reference()) is not None:
+            with suppress(Exception):  # the session may have ended
+                primitive._disown()

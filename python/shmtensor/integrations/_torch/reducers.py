@@ -20,6 +20,7 @@ from shmtensor.integrations._torch.storages import (
     move,
     over_block,
     over_part,
+    part_of,
 )
 from shmtensor.storage import Storage
 
@@ -121,10 +122,9 @@ class Reducers:
         """Return what is sent as a tensor's storage, and where it begins in the real one, in elements."""
         address, nbytes = storage.data_ptr(), storage.nbytes()
         on_gpu = not tensor.is_cpu
-        block = block_of(storage) if on_gpu else _core.storage_at(address, nbytes)
-        if block is not None:
-            start, rest = divmod(block.data_ptr() - address, tensor.element_size())
-            return (storage, 0) if rest else (block, start)
+        if (part := part_of(storage)) is not None:
+            start, rest = divmod(-part[1], tensor.element_size())
+            return (storage, 0) if rest else (part[0], start)
         if nbytes == 0 or (not on_gpu and is_shared_by_torch(storage)):  # torch calls all on a GPU shared
             return storage, 0
         if on_gpu and self._alias:
@@ -132,9 +132,9 @@ class Reducers:
         if not on_gpu and self._moves():
             return move(storage), 0
         if nbytes > _SMALL and _core.outgoing_bytes(storage._cdata) is None:
-            part = _small_part(tensor, storage)
-            if part is not None:
-                return part, tensor.storage_offset()
+            small = _small_part(tensor, storage)
+            if small is not None:
+                return small, tensor.storage_offset()
         # The pickler reduces one on a GPU once for a message.
         return storage if on_gpu else _core.outgoing_bytes(storage._cdata, storage, address, nbytes), 0
 
@@ -148,9 +148,8 @@ class Reducers:
         nbytes = storage.nbytes()
         if nbytes == 0:
             return rebuild_empty, (CPU,)
-        block = block_of(storage)
-        if block is not None:
-            return _reduce_shared(storage, block)
+        if (part := part_of(storage)) is not None:
+            return _reduce_shared(storage, *part)
         if is_shared_by_torch(storage):  # its other processes must see the same memory
             return self._other_storage(storage)
         if self._moves():
@@ -158,9 +157,8 @@ class Reducers:
         return rebuild_storage, (_core.outgoing_bytes(storage._cdata, storage, storage.data_ptr(), nbytes),)
 
     def _reduce_on_gpu(self, storage: torch.UntypedStorage) -> Any:
-        block = block_of(storage)
-        if block is not None:
-            return _reduce_shared(storage, block)
+        if (part := part_of(storage)) is not None:
+            return _reduce_shared(storage, *part)
         if not self._cuda:
             return self._other_storage(storage)
         if storage.nbytes() == 0:
@@ -181,8 +179,8 @@ def _small_part(tensor: torch.Tensor, storage: torch.UntypedStorage) -> Storage 
     return copy_of(storage, tensor.storage_offset() * itemsize, count * itemsize)
 
 
-def _reduce_shared(storage: torch.UntypedStorage, block: Storage) -> Any:
-    first, nbytes = storage.data_ptr() - block.data_ptr(), storage.nbytes()
+def _reduce_shared(storage: torch.UntypedStorage, block: Storage, first: int) -> Any:
+    nbytes = storage.nbytes()
     return rebuild_storage, (block,) if nbytes == block.nbytes else (block, first, nbytes)
 
 

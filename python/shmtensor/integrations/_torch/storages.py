@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 
 import shmtensor._core as _core
+from shmtensor._copies import address_of, equal
 from shmtensor._dlpack import DEFAULT_STREAM, UNSIGNED
 from shmtensor._fork import RenewedLock
 from shmtensor._layout import bytes_at
@@ -32,6 +34,7 @@ __all__ = [
     "over_block",
     "over_bytes",
     "over_part",
+    "part_of",
 ]
 
 CPU = torch.device("cpu")
@@ -40,6 +43,11 @@ _moving = RenewedLock(threading.Lock)
 
 _exported: WeakValueDictionary[int, Storage] = WeakValueDictionary()
 """By address: memory of torch on a GPU, which the process that allocated it has exported where it is."""
+
+_SMALL = 64 * 1024
+
+_private_views: WeakValueDictionary[int, _core.PrivateView] = WeakValueDictionary()
+"""By address: where a torch storage begins in a private view."""
 
 _core.register_peers(torch.UntypedStorage._new_with_weak_ptr, torch.UntypedStorage._free_weak_ref)
 
@@ -85,12 +93,13 @@ def over_block(block: Storage) -> torch.UntypedStorage:
             _let_current_stream_wait(known.device.index)
         return known
     made = over_part(block, 0, block.nbytes)
-    _core.set_peer(block, made._weak_ref())
+    if not block.readonly:
+        _core.set_peer(block, made._weak_ref())
     return made
 
 
 def over_part(block: Storage, first: int, nbytes: int) -> torch.UntypedStorage:
-    """Return a torch storage over some bytes of a block, which it keeps alive."""
+    """Return a torch storage over some bytes of a block, which it keeps alive; see `over_bytes`."""
     if _core.device_number(block) < 0:
         return over_bytes(memoryview(block)[first : first + nbytes])
     made = _from_dlpack(_tensor_over(block, first, nbytes)).untyped_storage()
@@ -119,13 +128,44 @@ def _let_current_stream_wait(device: int) -> None:
 def over_bytes(content: Any) -> torch.UntypedStorage:
     """Return a torch storage over an object that has the buffer protocol, which it keeps alive.
 
-    torch has no read-only tensors: a write to memory that is mapped read-only ends the process by SIGSEGV.
+    torch has no read-only tensors, and a write to memory that is mapped read-only would end the process by
+    SIGSEGV. So bytes of a read-only block are private here: the kernel copies a page when it is written.
     """
-    if memoryview(content).readonly:  # `frombuffer` would warn
-        array = np.frombuffer(content, np.uint8)
-        address = array.__array_interface__["data"][0]
-        return torch.from_numpy(bytes_at(array, address, array.nbytes)).untyped_storage()
-    return torch.frombuffer(content, dtype=torch.uint8).untyped_storage()
+    view = memoryview(content)
+    if not view.readonly:
+        return torch.frombuffer(content, dtype=torch.uint8).untyped_storage()
+    array = np.frombuffer(content, np.uint8)
+    address, nbytes = address_of(array), array.nbytes
+    block = _core.storage_at(address, nbytes)
+    if block is not None and nbytes < _SMALL:  # a copy is faster than a mapping
+        return over_bytes(bytearray(content))
+    with suppress(OSError):  # the kernel permits no further mapping
+        if block is not None:
+            return _over_private(_core.PrivateView(block), address - block.data_ptr(), nbytes)
+    return torch.from_numpy(bytes_at(array, address, nbytes)).untyped_storage()  # `frombuffer` would warn
+
+
+def _over_private(view: _core.PrivateView, first: int, nbytes: int) -> torch.UntypedStorage:
+    made = over_bytes(memoryview(view)[first : first + nbytes])
+    _private_views[made.data_ptr()] = view
+    return made
+
+
+def part_of(storage: torch.UntypedStorage) -> tuple[Storage, int] | None:
+    """Return the block that has the bytes of a torch storage, and where they begin there; None if none has.
+
+    Of a private view, it is the block, unless this process has changed the bytes.
+    """
+    address, nbytes = storage.data_ptr(), storage.nbytes()
+    if (known := block_of(storage)) is not None:
+        return known, address - known.data_ptr()
+    if (view := _private_views.get(address)) is None:
+        return None
+    block, first = view.storage, address - address_of(np.frombuffer(memoryview(view), np.uint8))
+    same = equal(
+        memoryview(block)[first : first + nbytes], np.frombuffer(bytes_at(view, address, nbytes), np.uint8)
+    )
+    return (block, first) if same else None
 
 
 def move(storage: torch.UntypedStorage) -> Storage:

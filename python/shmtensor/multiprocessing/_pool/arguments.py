@@ -53,14 +53,14 @@ class Repeated:
         owner = owner_of(content)
         if isinstance(owner, _core.PrivateView):  # of a task that starts a pool
             block: Storage = owner.storage
-            return block if equal(block, content) else None
+            return block if equal(memoryview(block), content) else None
         key = id(owner), address_of(content), content.nbytes
         known, copy = self._copies.get(key, (None, None))
         if known is None or known() is not owner:
             copy = None
         elif copy is None:
             copy = _core.copy_of_buffer(raw)
-        elif not equal(copy, content):
+        elif not equal(memoryview(copy), content):
             copy = None  # it may be a buffer that is filled for each task
         with suppress(TypeError):  # bytes, for example, have no weak references
             # The reference, which is the callback's argument, is the default of `pop`.
