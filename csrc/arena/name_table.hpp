@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "arena/transit.hpp"
 #include "base/atomic.hpp"
 #include "base/ids.hpp"
 #include "base/siphash.hpp"
@@ -63,9 +64,12 @@ using NameHandle = std::array<std::byte, 48>;
 }
 
 /// All processes that find or create the record of a name write the same key and text. Only the
-/// process that has locked the name (`busy`, `replacing`) writes a handle.
+/// process that has locked the name (`busy`, `replacing`) writes what belongs to a place.
 struct alignas(64) NameRecord {
   static constexpr std::size_t kMaxName = 167;
+  static constexpr std::uint64_t kUntilDropped = ~std::uint64_t{0};
+  /// Instead of a time: other libraries' GPU memory is part of the object, and ends with a process.
+  static constexpr std::uint64_t kCannotBeKept = kUntilDropped - 1;
   using Handle = std::array<Atomic<std::uint64_t>, sizeof(NameHandle) / 8>;
 
   Atomic<std::uint64_t> key;      ///< hash of the name; 0: no record
@@ -74,6 +78,16 @@ struct alignas(64) NameRecord {
   Atomic<std::uint64_t> since;    ///< second of the last publication
   Atomic<std::uint8_t> size;
   std::array<Atomic<char>, kMaxName> name;
+  std::array<Atomic<std::uint64_t>, 2> bytes;  ///< by place: in the object's blocks
+  std::array<Atomic<std::uint64_t>, 2> keep;   ///< by place: milliseconds for which the object
+                                               ///< stays when the session has no process; 0: it
+                                               ///< ends with the session
+
+  /// Returns the milliseconds for which the object at a place is kept.
+  [[nodiscard]] std::uint64_t kept_for(std::uint32_t place) const noexcept {
+    const std::uint64_t time = keep[place % 2].load();
+    return time == kCannotBeKept ? 0 : time;
+  }
 };
 static_assert(sizeof(NameRecord) == 320);
 
@@ -82,6 +96,12 @@ struct NameTable {
   static constexpr std::uint32_t kNames = 4096;
 
   std::array<NameRecord, kNames> records;
+
+  /// The mark of the tickets of the object at a place; see TicketGroup.
+  [[nodiscard]] static constexpr std::uint32_t mark_of(std::uint32_t number,
+                                                       std::uint32_t place) noexcept {
+    return TicketGroup::kFirstKept + number % kNames * 2 + place % 2;
+  }
 
   /// Returns the record of a name, which is constant during the session. Nothing if there is none
   /// and `make` is false. Throws OutOfMemory if all records are in use.

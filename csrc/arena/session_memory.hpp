@@ -17,7 +17,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint64_t kSessionMagic = 0x3161'7373'6573'7473;  // "stsessa1"
-inline constexpr std::uint32_t kSessionVersion = 5;
+inline constexpr std::uint32_t kSessionVersion = 6;
 
 enum class SlotStatus : std::uint32_t {
   unused = 0,
@@ -68,6 +68,9 @@ struct SessionHeader {
                                          ///< check their bookkeeping
   Atomic<std::uint32_t> small_tables;    ///< 1: the manager, which maps the tables of all
                                          ///< arenas, has a limit on address space
+  Atomic<std::uint32_t> keeps_names;     ///< 1: an object has been kept under a name
+  Atomic<std::uint64_t> empty_since;     ///< `coarse_milliseconds` when the manager found no
+                                         ///< process in the session; 0: there is one
   alignas(64) std::array<SlotRecord, kMaxSlots> slots;
 };
 

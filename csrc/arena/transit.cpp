@@ -76,10 +76,10 @@ bool TransitTable::is_live(const NamedTicket& named) const noexcept {
          static_cast<Generation>(group.mark.load() >> 32) == named.generation && live();
 }
 
-void TransitTable::keep(const Ticket& ticket) noexcept {
+void TransitTable::keep(const Ticket& ticket, std::uint32_t mark) noexcept {
   if (ticket.group >= kGroups) return;
-  Atomic<std::uint64_t>& mark = groups[ticket.group].mark;
-  mark.store(mark.load() | TicketGroup::kKept);
+  Atomic<std::uint64_t>& stored = groups[ticket.group].mark;
+  stored.store(high(static_cast<Generation>(stored.load() >> 32)) | mark);
 }
 
 TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)

@@ -38,10 +38,15 @@ struct TicketGroup {
   Atomic<std::uint64_t> mark;   ///< generation:32 | second of the last send:32
   Atomic<std::uint64_t> next;   ///< link to the next group of the bucket
 
-  /// Stored instead of the second: the tickets belong to a published name and have no age.
+  /// Stored instead of the second: the tickets have no age. They belong to a queue, or, from
+  /// `kFirstKept` on, to the object of a name (`NameTable::mark_of`).
   static constexpr std::uint32_t kKept = 0xffffffff;
+  static constexpr std::uint32_t kFirstKept = 0xffff0000;
+  [[nodiscard]] static constexpr bool is_kept(std::uint32_t second) noexcept {
+    return second >= kFirstKept;
+  }
   [[nodiscard]] bool kept() const noexcept {
-    return static_cast<std::uint32_t>(mark.load()) == kKept;
+    return is_kept(static_cast<std::uint32_t>(mark.load()));
   }
 };
 static_assert(sizeof(TicketGroup) == 32);
@@ -113,9 +118,9 @@ struct TransitTable {
   /// Return true if the ticket is live and belongs to its block.
   [[nodiscard]] bool is_live(const NamedTicket& named) const noexcept;
 
-  /// Makes the tickets of this ticket's group persistent: they belong to a published name and have
-  /// no age. The group must have been issued with `to_keep`. May be repeated.
-  void keep(const Ticket& ticket) noexcept;
+  /// Makes the tickets of this ticket's group persistent: `mark` is that of a name, whose object
+  /// they belong to. The group must have been issued with `to_keep`. May be repeated.
+  void keep(const Ticket& ticket, std::uint32_t mark) noexcept;
 
   [[nodiscard]] bool any_live() const noexcept {
     const std::uint32_t count = std::min(group_count.load(), kGroups);

@@ -173,7 +173,6 @@ std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&
       std::uint64_t word = group.word.load();
       const std::uint64_t block = group.block.load();
       const auto sent = static_cast<std::uint32_t>(group.mark.load());
-      if (sent == TicketGroup::kKept) return;  // belongs to a name, which `unpublish` removes
       if (!chosen(sent, table.pipes[index].load())) return;
       const auto live = static_cast<std::uint32_t>(word);
       // Replaced only if unchanged: a ticket that was published since belongs to another message.
@@ -192,7 +191,9 @@ std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&
 std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
                                      std::uint64_t older_than_milliseconds) {
   const std::uint64_t cancelled = cancel_tickets(memory, [&](std::uint32_t sent, std::uint32_t) {
-    return std::uint64_t{seconds_since(sent)} * 1000 >= older_than_milliseconds;
+    // `unpublish` removes those of a name.
+    return !TicketGroup::is_kept(sent) &&
+           std::uint64_t{seconds_since(sent)} * 1000 >= older_than_milliseconds;
   });
   for (auto& [number, entry] : entries_) {
     if (entry.orphan) entry.reclaim.restart_if_any_freed(*entry.segment);
@@ -202,8 +203,16 @@ std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
 
 void ArenaRegistry::cancel_messages_in(const SessionMemory& memory,
                                        std::span<const std::uint32_t> pipes) {
-  cancel_tickets(memory, [pipes](std::uint32_t, std::uint32_t pipe) {
-    return std::ranges::binary_search(pipes, pipe);
+  cancel_tickets(memory, [pipes](std::uint32_t sent, std::uint32_t pipe) {
+    return !TicketGroup::is_kept(sent) && std::ranges::binary_search(pipes, pipe);
+  });
+}
+
+void ArenaRegistry::cancel_all_but(const SessionMemory& memory, const std::vector<bool>& marks) {
+  cancel_tickets(memory, [&marks](std::uint32_t sent, std::uint32_t) {
+    const std::uint32_t mark = sent - TicketGroup::kFirstKept;
+    // Those of a queue are cancelled when its last holder, or the object that contains it, ends.
+    return !TicketGroup::is_kept(sent) || (mark < marks.size() && !marks[mark]);
   });
 }
 

@@ -72,6 +72,10 @@ class ArenaRegistry {
   /// Cancels the tickets of messages in these pipes, which are sorted.
   void cancel_messages_in(const SessionMemory& memory, std::span<const std::uint32_t> pipes);
 
+  /// For a session without a process: cancels the tickets of all messages, and of all objects under
+  /// names but those whose mark (`NameTable::mark_of`, from `kFirstKept` on) is listed.
+  void cancel_all_but(const SessionMemory& memory, const std::vector<bool>& marks);
+
   /// Releases the unused memory of orphan arenas, within one allowance per call, and closes orphan
   /// arenas without blocks.
   void reclaim_orphans();

@@ -5,12 +5,20 @@
 #include <vector>
 
 #include "base/atomic.hpp"
+#include "base/error.hpp"
+#include "base/report.hpp"
+#include "manager/kept_names.hpp"
 #include "manager/recovery.hpp"
 #include "manager/session_statistics.hpp"
 #include "os/fault_point.hpp"
 #include "os/shm_object.hpp"
 
 namespace shmtensor {
+namespace {
+
+constexpr std::uint64_t kRetryMilliseconds = 1'000;
+
+}  // namespace
 
 void ServedSession::find_or_start(Join join, Fd memory) {
   if (memory) return adopt(SessionMemory::open(id_, std::move(memory)));
@@ -89,6 +97,26 @@ void ServedSession::try_postponed_frees() {
 bool ServedSession::may_end() const {
   if (!memory_ || count_in_flight(*memory_) == 0) return true;
   return slots_->taken() == 0 && !slots_->has_living_parent();
+}
+
+void ServedSession::note_empty(std::uint64_t since) const noexcept {
+  if (memory_) memory_->header().empty_since.store(since);
+}
+
+std::optional<std::uint64_t> ServedSession::keep_names(std::uint64_t idle) {
+  if (!memory_) return std::nullopt;
+  try {
+    const KeptNames kept = KeptNames::of(*memory_, idle);
+    // A process whose end cannot be detected may use what is not kept.
+    if (kept.left && slots_->taken() == 0) {
+      arenas_.cancel_all_but(*memory_, kept.marks);
+      kept.remove_others(*memory_);
+    }
+    return kept.left;
+  } catch (const Error& error) {
+    report(std::string("cannot look for kept names, and tries again: ") + error.what());
+    return kRetryMilliseconds;
+  }
 }
 
 }  // namespace shmtensor

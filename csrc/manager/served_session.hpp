@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
@@ -48,6 +49,11 @@ class ServedSession {
   /// For a session without a process whose end can be detected: return true if no message is
   /// unread, or neither another process nor a living parent of a former one could receive it.
   [[nodiscard]] bool may_end() const;
+  /// Records since when the session has no process; 0: it has one. For observers.
+  void note_empty(std::uint64_t since) const noexcept;
+  /// For a session that may end after `idle` milliseconds without a process: returns for how long
+  /// it stays because of its kept names, of which nothing else stays. Nothing if none is kept.
+  [[nodiscard]] std::optional<std::uint64_t> keep_names(std::uint64_t idle);
 
  private:
   void assume(std::unique_ptr<SessionMemory> memory);

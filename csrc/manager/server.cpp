@@ -14,6 +14,7 @@ namespace shmtensor {
 namespace {
 
 constexpr int kOrphanMilliseconds = 100;
+constexpr std::uint64_t kLongestWait = 3'600'000;
 
 }  // namespace
 
@@ -65,7 +66,9 @@ void Server::run() {
 
 int Server::timeout() {
   if (session_.arenas().unfinished()) return 0;
-  const int others = session_.arenas().has_orphans() ? kOrphanMilliseconds : deaths_.timeout();
+  int others = session_.arenas().has_orphans() ? kOrphanMilliseconds : deaths_.timeout();
+  // Without a process, no block is freed, and none can die.
+  if (kept_for_) others = static_cast<int>(std::min(*kept_for_, kLongestWait));
   const std::optional<std::uint64_t> check = pipes_.next_check();
   if (!check || others == 0) return others;
   const std::uint64_t now = coarse_milliseconds();
@@ -74,14 +77,17 @@ int Server::timeout() {
 }
 
 bool Server::finished() {
-  if (session_.exists() && session_.slots().any_known()) {
-    empty_since_ = 0;
-    return false;
-  }
+  kept_for_.reset();
+  const bool empty = !session_.exists() || !session_.slots().any_known();
   const std::uint64_t now = coarse_milliseconds();
-  if (empty_since_ == 0) empty_since_ = now;
-  if (now - empty_since_ < static_cast<std::uint64_t>(kIdleTimeout.count())) return false;
-  return session_.may_end();
+  if (!empty || empty_since_ == 0) {
+    empty_since_ = empty ? now : 0;
+    session_.note_empty(empty_since_);
+  }
+  if (!empty || now - empty_since_ < static_cast<std::uint64_t>(kIdleTimeout.count())) return false;
+  if (!session_.may_end()) return false;
+  kept_for_ = session_.keep_names(now - empty_since_);
+  return !kept_for_;
 }
 
 }  // namespace shmtensor

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "manager/clients.hpp"
 #include "manager/deaths.hpp"
@@ -38,6 +39,7 @@ class Server {
   Deaths deaths_{session_, clients_, pipes_, queues_, poller_};
   Requests requests_{session_, clients_, deaths_, pipes_, queues_};
   std::uint64_t empty_since_ = 0;
+  std::optional<std::uint64_t> kept_for_;  ///< milliseconds, by names, without a process
 };
 
 }  // namespace shmtensor

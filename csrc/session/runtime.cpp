@@ -12,6 +12,7 @@
 #include "manager/manager_address.hpp"
 #include "os/fork_mark.hpp"
 #include "os/process.hpp"
+#include "os/process_stat.hpp"
 #include "os/program_run.hpp"
 #include "session/session_name.hpp"
 
@@ -38,6 +39,16 @@ void Runtime::set_home_id(const SessionId& id) {
 }
 
 bool Runtime::home_is_of_this_process() { return home_id() == session_of_run(this_process().pid); }
+
+// Not by the variable, in which each process passes its session on.
+bool Runtime::home_is_named() {
+  const SessionId id = home_id();
+  if (const std::string job = job_id(); !job.empty() && id == session_named(job)) return false;
+  for (pid_t pid = this_process().pid; pid > 0; pid = read_stat(pid).parent) {
+    if (id == session_of_run(pid)) return false;
+  }
+  return true;
+}
 
 SessionId Runtime::chosen_home() {
   const LockGuard guard(list_lock_);

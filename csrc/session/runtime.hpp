@@ -31,6 +31,9 @@ class Runtime {
   SessionId home_id();
   /// Return true if nothing but this process determines that id: no name, job or parent.
   [[nodiscard]] bool home_is_of_this_process();
+  /// Return true if later runs of this program choose the same id: a name determines it, not a job
+  /// or a process.
+  [[nodiscard]] bool home_is_named();
   /// Sets that id if it is not chosen yet, as a parent does for its child.
   void set_home_id(const SessionId& id);
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor._core as _core
+from shmtensor._kept import check_kept, kept_seconds
 from shmtensor._procfs import children
 from shmtensor.errors import (
     BuildError,
@@ -38,7 +39,7 @@ _building = threading.local()  # by name, the lock of the last build in this thr
 _warned = False
 
 
-def publish(name: str, obj: Any) -> None:
+def publish(name: str, obj: Any, *, keep: bool | float = False) -> None:
     """Publish an object under a name, for all processes of the session.
 
     Tensors, storages, shared containers, and what `share` has made are shared, not copied; of the rest, the
@@ -53,21 +54,29 @@ def publish(name: str, obj: Any) -> None:
         Processes that have attached keep the old one.
     obj
         Anything that `share` accepts.
+    keep
+        True: the object stays when the last process of the session has ended, for later programs with the
+        same ``SHMTENSOR_SESSION``, until `unpublish`, ``shmtensor drop`` or the end of the manager. A number:
+        at most for so many seconds in which the session has no process.
 
     Raises
     ------
     OutOfSharedMemory
-        If there is not enough memory, or the session has used 4,096 names, including those unpublished.
+        If there is not enough memory, the session has used 4,096 names, including those unpublished, or
+        objects to be kept have more bytes than the environment variable ``SHMTENSOR_KEEP_BYTES`` permits.
     SessionError
-        If another process holds the name for more than 10 seconds. After this and any other exception, the
-        old object is still published.
+        If another process holds the name for more than 10 seconds, or an object is to be kept in a session
+        without a name. After this and any other exception, the old object is still published.
+    ValueError
+        If an object to be kept contains GPU memory of another library, which ends with its process.
     """
     number = _number(name, make=True)
+    seconds = kept_seconds(name, keep)
     with _core.SendScope(persistent=True) as message:
         handle, _ = _dump(message, obj, failed=False)
         with _core.NameLock(number) as lock:
             _take(lock, name, keep=True)
-            _write(lock, message, handle)
+            _write(lock, name, message, handle, seconds)
             lock.publish()
             _try_to_clear(lock)
 
@@ -111,12 +120,15 @@ def attach(name: str, timeout: float | None = 0.0) -> Any:
             waited = f" after {timeout} s" if timeout else ""
             msg = (
                 f"nothing is published under {name!r} in session {_core.home_id()}{waited}; if another "
-                "program has, set the environment variable SHMTENSOR_SESSION to the same text for both"
+                "program has, set the environment variable SHMTENSOR_SESSION to the same text for both; what "
+                "was kept is lost if the session's manager was killed"
             )
             raise NotPublishedError(msg)
 
 
-def once(name: str, build: Callable[[], Built], timeout: float | None = None) -> Built:
+def once(
+    name: str, build: Callable[[], Built], timeout: float | None = None, *, keep: bool | float = False
+) -> Built:
     """Return the object published under `name`, building it in exactly one process if there is none.
 
     Of all processes of the session that call this function, one runs `build` and publishes the result; the
@@ -132,10 +144,12 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
         A function without arguments.
     timeout
         Seconds to wait for another builder; None waits as long as it lives.
+    keep
+        As in `publish`; for the object that is built here.
 
     Raises
     ------
-    OutOfSharedMemory
+    OutOfSharedMemory, SessionError, ValueError
         As for `publish`.
     NotPublishedError
         If another process is still building after the timeout.
@@ -151,6 +165,7 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
         session: the others have sessions of their own, and build again. Set ``SHMTENSOR_SESSION``.
     """
     number = _number(name, make=True)
+    seconds = kept_seconds(name, keep)
     wait = _Wait(None if timeout is None else time.monotonic() + timeout)
     outer = _building.__dict__.get(name)
     if outer is not None and outer.held:
@@ -171,7 +186,7 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
                 _warn_of_siblings()
                 if _claim(lock, state):
                     _building.__dict__[name] = lock
-                    return _build(lock, name, build)
+                    return _build(lock, name, build, seconds)
                 continue
             if not wait.again():
                 msg = f"{name!r} is still being built by another process after {timeout} s"
@@ -227,6 +242,21 @@ class _Wait:
         return True
 
 
+def keep(name: str, seconds: float) -> bool:
+    """Keep what is published, as `publish` does; return False if nothing is. For the command."""
+    number = _number(name, make=False)
+    if number is None or _core.name_read(number)[1] not in ("published", "replacing"):
+        return False
+    with _core.NameLock(number) as lock:
+        _take(lock, name, keep=True)
+        if _core.name_read(number)[1] != "replacing":
+            return False  # it was unpublished meanwhile
+        (found,) = (one for one in _core.names() if one["name"] == name)
+        check_kept(name, found["bytes"], found["keep"] is None)
+        lock.keep(seconds)
+    return True
+
+
 def _take(lock: _core.NameLock, name: str, *, keep: bool = False) -> None:
     """Lock the name and clear it; with `keep`, of all but the published object."""
     wait = _Wait(time.monotonic() + 10.0)
@@ -249,15 +279,15 @@ def _claim(lock: _core.NameLock, state: int, *, keep: bool = False) -> bool:
     return True
 
 
-def _build(lock: _core.NameLock, name: str, build: Callable[[], Built]) -> Built:
+def _build(lock: _core.NameLock, name: str, build: Callable[[], Built], seconds: float) -> Built:
     try:
         built = build()
         del _building.__dict__[name]  # whose reference would keep the lock after an interrupt
-        content = _put(lock, built, failed=False)
+        content = _put(lock, name, built, seconds, failed=False)
         obj = _load(content)
     except Exception:  # an interrupt is not a failure of the function: another process may build
         _building.__dict__.pop(name, None)
-        if _try_to_report(lock):
+        if _try_to_report(lock, name):
             lock.publish()
         raise
     lock.publish()
@@ -287,22 +317,22 @@ def _runs_python(pid: int) -> bool:
         return False
 
 
-def _try_to_report(lock: _core.NameLock) -> bool:
+def _try_to_report(lock: _core.NameLock, name: str) -> bool:
     import traceback  # in Python 3.14 it imports dataclasses, which takes longer than this whole package
 
     try:
         _clear(lock)  # a signal handler may have raised after the object was written
-        _put(lock, traceback.format_exc(), failed=True)
+        _put(lock, name, traceback.format_exc(), failed=True)
     except (ShmTensorError, OSError):  # not even memory or a descriptor for the report
         return False
     return True
 
 
-def _put(lock: _core.NameLock, obj: Any, *, failed: bool) -> bytes:
+def _put(lock: _core.NameLock, name: str, obj: Any, seconds: float = 0.0, *, failed: bool) -> bytes:
     """Write the handle of the object, and return its pickle."""
     with _core.SendScope(persistent=True) as message:
         handle, content = _dump(message, obj, failed=failed)
-        _write(lock, message, handle)
+        _write(lock, name, message, handle, seconds)
     return content
 
 
@@ -317,10 +347,13 @@ def _dump(message: _core.SendScope, obj: Any, *, failed: bool) -> tuple[bytes, b
     return _core.reduce_storage(storage)[1][0], content
 
 
-def _write(lock: _core.NameLock, message: _core.SendScope, handle: bytes) -> None:
-    lock.write(handle)
+def _write(lock: _core.NameLock, name: str, message: _core.SendScope, handle: bytes, seconds: float) -> None:
+    nbytes, external = message.nbytes(), message.has_external()
+    if seconds:
+        check_kept(name, nbytes, external)
+    lock.write(handle, nbytes, seconds, external)
     # Last: if the process is killed before this, it leaves an ordinary unread message.
-    message.keep()
+    message.keep(lock.mark)
     message.delivered()
 
 

@@ -14,7 +14,7 @@ import shmtensor as st
 from tests.cli.running import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "looking-inside.md").read_text()
-TYPES = {"string": str, "integer": int, "boolean": bool, "null": type(None)}
+TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "null": type(None)}
 
 
 def documented(heading: str) -> dict[str, set[type]]:

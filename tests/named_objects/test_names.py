@@ -275,7 +275,7 @@ def test_interrupted_unpublish_releases_the_name(call, monkeypatch) -> None:
 def test_unpicklable_build_error_releases_the_name(monkeypatch) -> None:
     """Regression: without a descriptor for the text, the builder kept the name busy."""
 
-    def refused(number: int, obj: object, *, failed: bool) -> None:
+    def refused(*arguments: object, failed: bool) -> None:
         raise OSError(errno.EMFILE, "cannot receive descriptors")
 
     def fail() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from shmtensor.cli import _sessions
+from shmtensor import _sessions
 from tests.helpers.children import clean_environment, kill_manager_of, run_python, wait_until
 
 SENDER = """

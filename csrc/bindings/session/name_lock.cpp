@@ -1,6 +1,8 @@
 #include "bindings/session/name_lock.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -12,6 +14,19 @@
 #include "os/fault_point.hpp"
 
 namespace shmtensor::python {
+namespace {
+
+std::uint64_t time_of(double seconds) noexcept {
+  if (seconds == std::numeric_limits<double>::infinity()) return NameRecord::kUntilDropped;
+  return seconds > 0 ? std::max<std::uint64_t>(in_milliseconds(seconds), 1) : 0;
+}
+
+// Before the first object is kept: a manager that finds no mark reads no name.
+void note_keeping(std::uint64_t time) {
+  if (time != 0 && time != NameRecord::kCannotBeKept) home().memory().header().keeps_names.store(1);
+}
+
+}  // namespace
 
 NameLock::~NameLock() {
   try {
@@ -53,20 +68,35 @@ void NameLock::erase(std::uint32_t place) {
   home().memory().names().write_handle(number_, place, NameHandle{});
 }
 
-void NameLock::write(const py::bytes& bytes) {
+void NameLock::write(const py::bytes& bytes, std::uint64_t size, double seconds, bool external) {
   const std::string_view text = bytes;
   NameHandle handle{};
   if (text.size() > handle.size()) throw py::value_error("this handle is too long");
   std::memcpy(handle.data(), text.data(), text.size());
   require_held();
   SHMTENSOR_FAULT_POINT("name.before_handle");
-  home().memory().names().write_handle(number_, state_.place() ^ 1, handle);
+  const std::uint32_t place = state_.place() ^ 1;
+  const std::uint64_t time = external ? NameRecord::kCannotBeKept : time_of(seconds);
+  note_keeping(time);
+  record().bytes[place].store(size);
+  record().keep[place].store(time);
+  home().memory().names().write_handle(number_, place, handle);
 }
 
 void NameLock::publish() {
   SHMTENSOR_FAULT_POINT("name.before_publish");
   change_held(NameStage::replacing, state_.place() ^ 1);
   SHMTENSOR_FAULT_POINT("name.published");
+}
+
+void NameLock::keep(double seconds) {
+  require_held();
+  Atomic<std::uint64_t>& kept = record().keep[state_.place()];
+  if (!state_.is_published() || kept.load() == NameRecord::kCannotBeKept) {
+    throw py::value_error("this object cannot be kept");
+  }
+  note_keeping(time_of(seconds));
+  kept.store(time_of(seconds));
 }
 
 void NameLock::release() {
@@ -85,6 +115,10 @@ void NameLock::change_held(NameStage stage, std::uint32_t place) {
   }
 }
 
+NameRecord& NameLock::record() const {
+  return home().memory().names().records[number_ % NameTable::kNames];
+}
+
 void NameLock::require_held() const {
   if (held()) return;
   throw SessionError(
@@ -98,7 +132,7 @@ bool NameLock::change(NameState seen, NameStage stage, std::uint32_t place) {
   const std::uint32_t incarnation = memory.slot(session.slot()).incarnation.load();
   NameTable& table = memory.names();
   if (stage == NameStage::replacing && place != seen.place()) {
-    table.records[number_ % NameTable::kNames].since.store(coarse_seconds());
+    record().since.store(coarse_seconds());
   }
   const auto next =
       table.change(number_, seen, seen.next(stage, place, session.slot(), incarnation));
@@ -119,6 +153,8 @@ void add_name_lock(py::module_& module) {
       .def("unpublished", &NameLock::unpublished)
       .def("erase", &NameLock::erase)
       .def("write", &NameLock::write)
+      .def("keep", &NameLock::keep)
+      .def_property_readonly("mark", &NameLock::mark)
       .def("publish", &NameLock::publish);
 }
 

@@ -30,15 +30,23 @@ class NameLock {
   /// SessionError if this process does not hold the lock; likewise below.
   [[nodiscard]] py::list unpublished() const;
   void erase(std::uint32_t place);
-  /// Writes the handle that `publish` will publish.
-  void write(const py::bytes& bytes);
+  /// Writes what `publish` will publish: the handle, the size of its blocks, and the seconds for
+  /// which it is kept, unless other libraries' memory is part of it.
+  void write(const py::bytes& bytes, std::uint64_t size, double seconds, bool external);
+  /// Returns the mark of the tickets of what is written.
+  [[nodiscard]] std::uint32_t mark() const noexcept {
+    return NameTable::mark_of(number_, state_.place() ^ 1);
+  }
   /// Publishes it, in place of the present one. The lock stays held.
   void publish();
+  /// Keeps the published object for so many seconds.
+  void keep(double seconds);
   /// Also if it is not held. Throws SessionError if the lock was lost.
   void release();
 
  private:
   void require_held() const;
+  [[nodiscard]] NameRecord& record() const;
   void change_held(NameStage stage, std::uint32_t place);
   [[nodiscard]] bool change(NameState seen, NameStage stage, std::uint32_t place);
 

@@ -1,5 +1,6 @@
 #include "bindings/session/name_table.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,23 @@ const char* stage_name(NameStage stage) noexcept {
     default:
       return "free";
   }
+}
+
+// `keep` as `publish` takes it; None if the object cannot be kept. `left`: of a time, the seconds
+// until it is over, if that is running.
+void describe_object(py::dict& one, const NameRecord& record, NameState state,
+                     std::uint64_t empty_since) {
+  const bool published = state.is_published();
+  const std::uint64_t time = published ? record.keep[state.place()].load() : 0;
+  one["bytes"] = published ? record.bytes[state.place()].load() : 0;
+  one["keep"] = py::bool_(time == NameRecord::kUntilDropped);
+  one["left"] = py::none();
+  if (time == NameRecord::kCannotBeKept) one["keep"] = py::none();
+  if (time == 0 || time >= NameRecord::kCannotBeKept) return;
+  one["keep"] = static_cast<double>(time) / 1000;
+  if (empty_since == 0) return;
+  const std::uint64_t idle = coarse_milliseconds() - empty_since;
+  one["left"] = static_cast<double>(time - std::min(time, idle)) / 1000;
 }
 
 py::object name_number(const std::string& name, bool make) {
@@ -76,6 +94,7 @@ py::list names_of(const SessionMemory& memory) {
     one["pid"] = there ? py::object(py::int_(record.pid.load())) : py::none();
     const std::uint64_t since = table.records[number].since.load();
     one["age"] = since != 0 ? seconds_since(static_cast<std::uint32_t>(since)) : 0;
+    describe_object(one, table.records[number], state, memory.header().empty_since.load());
     names.append(one);
   }
   return names;
@@ -84,6 +103,7 @@ py::list names_of(const SessionMemory& memory) {
 void add_name_table(py::module_& module) {
   module.def("name_number", &name_number);
   module.def("name_read", &name_read);
+  module.def("names", [] { return names_of(home().memory()); });
 }
 
 }  // namespace shmtensor::python

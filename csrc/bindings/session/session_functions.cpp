@@ -80,6 +80,7 @@ void add_session_functions(py::module_& module) {
   module.def("home_proof", &home_proof);
   module.def("set_home_id", &set_home_id);
   module.def("session_named", [](const std::string& text) { return session_named(text).hex(); });
+  module.def("home_is_named", [] { return Runtime::get().home_is_named(); });
   module.def("home_is_of_this_process", [] { return Runtime::get().home_is_of_this_process(); });
   module.def("runtime_directory", []() -> py::object {
     const SocketDirectory* directory = runtime_directory();

@@ -1,7 +1,10 @@
 #include "bindings/transfer/send_scope.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -107,11 +110,27 @@ void SendScope::discard() noexcept {
   delivered();
 }
 
-void SendScope::keep() noexcept {
+void SendScope::keep(std::uint32_t mark) noexcept {
   if (!is_ours()) return;
   for (const Sent& sent : sent_) {
-    sent.arena->memory().transit(sent.ticket.sender).keep(sent.ticket);
+    sent.arena->memory().transit(sent.ticket.sender).keep(sent.ticket, mark);
   }
+}
+
+std::uint64_t SendScope::nbytes() const {
+  std::map<std::pair<ArenaNumber, BlockNumber>, std::uint64_t> sizes;
+  for (const Sent& sent : sent_) {
+    const Segment& segment = sent.arena->segment();
+    sizes[{segment.number(), sent.block}] = segment.record(sent.block).size.load();
+  }
+  return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const auto& block) { return sum + block.second; });
+}
+
+bool SendScope::has_external() const noexcept {
+  return std::ranges::any_of(sent_, [](const Sent& sent) {
+    return sent.arena->segment().strategy() == Strategy::external;
+  });
 }
 
 py::bytes SendScope::tickets() const {
@@ -153,6 +172,8 @@ void add_send_scope(py::module_& module) {
       .def("delivered", &SendScope::delivered)
       .def("discard", &SendScope::discard)
       .def("keep", &SendScope::keep)
+      .def("nbytes", &SendScope::nbytes)
+      .def("has_external", &SendScope::has_external)
       .def("tickets", &SendScope::tickets);
   module.def("cancel_tickets", &cancel_tickets);
   module.def("message_has_one_reader", &SendScope::has_one_reader);

@@ -50,8 +50,12 @@ class SendScope : public Scope<SendScope> {
   void discard() noexcept;
 
   /// The blocks stay allocated until their tickets are cancelled; `gc` does not cancel them for
-  /// their age.
-  void keep() noexcept;
+  /// their age. `mark` is that of the name.
+  void keep(std::uint32_t mark) noexcept;
+  /// Returns the size of the blocks.
+  [[nodiscard]] std::uint64_t nbytes() const;
+  /// Return true if a block describes memory that another library has allocated.
+  [[nodiscard]] bool has_external() const noexcept;
   /// The tickets as bytes, for `cancel_tickets`.
   [[nodiscard]] py::bytes tickets() const;
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import shmtensor._core as _core
-from shmtensor.cli._sessions import find_sessions, observe
-from shmtensor.errors import SessionError
+from shmtensor._sessions import find_sessions, observe
+from shmtensor.cli._output import echo, plain
+from shmtensor.errors import SessionError, ShmTensorError
 
-__all__ = ["add_sessions", "is_called", "observe_sessions", "seconds"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["add_name", "add_sessions", "change_name", "is_called", "observe_sessions", "seconds"]
 
 _LONGEST = 1e9  # seconds; time.sleep() accepts about ten times as many
 
@@ -19,6 +23,38 @@ def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "sessions", nargs="*", metavar="SESSION", help=f"{what} (the first digits of an id, or a name)"
     )
+
+
+def add_name(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments with the name that a command changes."""
+    parser.add_argument("session", metavar="SESSION", help="the first digits of an id, or a name")
+    parser.add_argument("name", metavar="NAME", help="the name under which an object is published")
+
+
+def change_name(options: argparse.Namespace, change: Callable[[str], bool], done: str) -> int:
+    """Join the session, call `change` with the name, print the result and return the exit status."""
+    problem = _join(options.session)
+    if problem is None:
+        try:
+            if not change(options.name):
+                problem = f"nothing is published under {options.name!r} in session {_core.home_id()}"
+        except (ShmTensorError, ValueError) as error:
+            problem = str(error)
+    echo(plain(problem or f"{done} {options.name!r} of session {_core.home_id()}"))
+    return int(problem is not None)
+
+
+def _join(text: str) -> str | None:
+    """Join the session that is called so; return why this failed, or None."""
+    seen, missing, problems = observe_sessions([text])
+    if missing or problems:
+        return problems[0] if problems else f"no session {text}"
+    session: str = seen[0]["session"]
+    if len(seen) > 1:
+        return f"several sessions begin with {text}: {', '.join(one['session'] for one in seen)}"
+    _core.set_home_id(session)
+    mine = _core.home_id()
+    return None if mine == session else f"this process is in another session, {mine}"
 
 
 class Observed(NamedTuple):

@@ -90,5 +90,15 @@ def queues(one: dict[str, Any], rates: Rates | None = None) -> Table:
 
 def names(one: dict[str, Any]) -> Table:
     """Return the table of names."""
-    rows = [(n["name"], n["stage"], n["pid"] or "gone", f"{n['age']} s") for n in one["names"]]
-    return Table(("name", "stage", "by PID", "age"), rows)
+    rows = [
+        (n["name"], n["stage"], n["pid"] or "gone", f"{n['age']} s", human_bytes(n["bytes"]), kept(n))
+        for n in one["names"]
+    ]
+    return Table(("name", "stage", "by PID", "age", "bytes", "kept"), rows)
+
+
+def kept(name: dict[str, Any]) -> str:
+    """Return for how long an object stays without a process; nothing if it does not."""
+    if name["left"] is not None:
+        return f"{name['left']:.0f} s more"
+    return "until dropped" if name["keep"] is True else f"{name['keep']:g} s" if name["keep"] else ""

@@ -172,6 +172,31 @@ TEST_F(DirectoryTest, MessagesInSomePipesAreCancelled) {
   EXPECT_EQ(count_in_flight(*memory_), 1u) << "that whose pipe is not known";
 }
 
+TEST_F(DirectoryTest, OnlyListedObjectsOfNamesAreKept) {
+  memory_->slot(0).incarnation.store(1);
+  const BlockNumber kept = *arena_->allocate(kKiB);
+  const BlockNumber replaced = *arena_->allocate(kKiB);
+  const BlockNumber queued = *arena_->allocate(kKiB);
+  const BlockNumber unread = *arena_->allocate(kKiB);
+  TransitTable& table = memory_->transit(0);
+  table.keep(arena_->send(kept, true), NameTable::mark_of(7, 1));
+  table.keep(arena_->send(kept, true), NameTable::mark_of(8, 1));
+  table.keep(arena_->send(replaced, true), NameTable::mark_of(7, 0));
+  table.keep(arena_->send(queued, true), TicketGroup::kKept);
+  static_cast<void>(arena_->send(unread));
+  add_orphan(*arena_);
+  std::vector<bool> marks(std::size_t{2} * NameTable::kNames);
+  marks[NameTable::mark_of(7, 1) - TicketGroup::kFirstKept] = true;
+  arenas_in_session_.cancel_all_but(*memory_, marks);
+  EXPECT_TRUE(testing::word_of(*arena_, kept).live());
+  EXPECT_FALSE(testing::word_of(*arena_, replaced).live());
+  EXPECT_TRUE(testing::word_of(*arena_, queued).live()) << "as long as its queue";
+  EXPECT_FALSE(testing::word_of(*arena_, unread).live());
+  marks.assign(marks.size(), false);
+  arenas_in_session_.cancel_all_but(*memory_, marks);
+  EXPECT_FALSE(testing::word_of(*arena_, kept).live()) << "the other name's ticket had gone";
+}
+
 TEST_F(DirectoryTest, UnlinkedFileIsReclaimedIncrementally) {
   const Fd file = create_memfd("leftover");
   ASSERT_TRUE(reserve_pages(file, 0, kLarge));

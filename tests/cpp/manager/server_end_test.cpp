@@ -1,9 +1,13 @@
 // The end of a manager, and what it removes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "arena/segment.hpp"
+#include "manager/session_statistics.hpp"
 #include "os/clock.hpp"
 #include "os/shm_object.hpp"
 #include "os/unix_socket.hpp"
@@ -89,6 +93,59 @@ TEST_F(ServerEnds, EvenIfParentWithoutMessagesLives) {
 
 TEST_F(ServerEnds, DespiteMessagesWithoutReader) {
   die_with_tickets(2, 0);
+  EXPECT_EQ(server_->wait(), 0);
+  server_.reset();
+}
+
+TEST_F(ServerEnds, NotWhileANameIsKept) {
+  std::unique_ptr<SessionMemory> memory;
+  std::uint32_t dropped = 0;
+  {
+    const Joined member = join();
+    memory = SessionMemory::open(id_, member.memory->file().duplicate());
+    TransitWriter writer(*member.memory, member.slot);
+    const auto publish = [&](std::string_view name, std::uint64_t keep) {
+      NameTable& table = member.memory->names();
+      const std::uint32_t number = *table.find(name, member.memory->header().key, true);
+      table.records[number].keep[1].store(keep);
+      table.write_handle(number, 1, NameHandle{std::byte{1}});
+      member.memory->transit(member.slot)
+          .keep(writer.issue(1, number, 0, true), NameTable::mark_of(number, 1));
+      table.change(number, {}, NameState{}.next(NameStage::replacing, 1, member.slot, 1));
+      return number;
+    };
+    dropped = publish("until dropped", NameRecord::kUntilDropped);
+    publish("a while", static_cast<std::uint64_t>(kIdleTimeout.count()) + 300);
+    publish("not kept", 0);
+    publish("not even by a time", NameRecord::kCannotBeKept);
+    static_cast<void>(writer.issue(1, 5, 0));
+    member.memory->header().keeps_names.store(1);
+    EXPECT_EQ(memory->header().empty_since.load(), 0u);
+  }
+  const auto left = [&] {  // in the table or in the memory
+    std::vector<std::string> names;
+    NameTable& table = memory->names();
+    for (std::uint32_t number = 0; number < NameTable::kNames; ++number) {
+      const NameState state{table.records[number].state.load()};
+      if (state.is_published() || is_handle(table.read_handle(number, 1)) ||
+          memory->transit(0).has_live(1, number, 0)) {
+        names.push_back(table.name(number));
+      }
+    }
+    std::ranges::sort(names);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_TRUE(eventually([&] { return left() == Names{"a while", "until dropped"}; }));
+  EXPECT_EQ(count_in_flight(*memory), 0u) << "no reader is left";
+  EXPECT_TRUE(memory->transit(0).has_live(1, dropped, 0));
+  EXPECT_NE(memory->header().empty_since.load(), 0u);
+  EXPECT_TRUE(eventually([&] { return left() == Names{"until dropped"}; }));
+  EXPECT_TRUE(listens());
+  {
+    const Joined later = join();
+    memory->names().records[dropped].state.store(0);
+  }
   EXPECT_EQ(server_->wait(), 0);
   server_.reset();
 }

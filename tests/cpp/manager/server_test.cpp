@@ -180,7 +180,7 @@ TEST_F(ServerTest, PersistentTicketsAreNeitherUnreadNorCollected) {
   const Ticket kept = writer.issue(1, 5, 0, true);
   EXPECT_NE(message.group, kept.group) << "they share no group";
   EXPECT_EQ(statistics(*member.client).in_flight, 2u) << "not kept yet";
-  table.keep(kept);
+  table.keep(kept, NameTable::mark_of(7, 1));
   EXPECT_EQ(statistics(*member.client).in_flight, 1u);
   EXPECT_NE(writer.issue(1, 5, 0).group, kept.group);
   Message collect = message_for(MessageKind::collect, id_);
