@@ -7,11 +7,16 @@ import platform
 import re
 import resource
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import shmtensor._core as _core
+from shmtensor._kept import keep_budget
+from shmtensor._sessions import find_sessions, observe
+from shmtensor._values import human_bytes
+from shmtensor.errors import SessionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,6 +143,29 @@ def _memory() -> Iterator[Finding]:
     yield Finding("memory", available > 1 << 26, f"{available >> 20} MiB available ({limited_by})")
 
 
+def _kept() -> Iterator[Finding]:
+    """Compare what all sessions of this user keep under names with the budget."""
+    try:
+        budget = keep_budget()
+    except ValueError as error:
+        yield Finding("kept", False, str(error))
+        return
+    total, names = 0, []
+    for session in find_sessions():
+        with suppress(SessionError):  # of another version, or stopped
+            for one in (observe(session) or {"names": ()})["names"]:
+                if one["keep"]:
+                    total += one["bytes"]
+                    names.append(one["name"])
+    text = f"{human_bytes(total)} in {len(names)} named objects"
+    above = budget is not None and total > budget
+    if above:
+        text += (
+            f", above SHMTENSOR_KEEP_BYTES ({budget}): `shmtensor ls` lists them, `shmtensor drop` frees them"
+        )
+    yield Finding("kept", not above, text)
+
+
 def _program() -> Iterator[Finding]:
     program = Path(str(_core.__file__)).with_name("shmtensor-manager")
     runs = os.access(program, os.X_OK)
@@ -215,6 +243,7 @@ _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _limits,
     _dev_shm,
     _memory,
+    _kept,
     _program,
     _huge_pages,
     _yama,

@@ -44,9 +44,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--version", action="version", version=f"shmtensor {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # Each command is one module that adds its own arguments; only the command that runs imports the rest.
-    from shmtensor.cli import doctor, drop, gc, ls, top
+    from shmtensor.cli import doctor, drop, gc, keep, ls, top
 
-    for command in (doctor, drop, gc, ls, top):
+    for command in (doctor, drop, gc, keep, ls, top):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     code: int = options.run(options)
