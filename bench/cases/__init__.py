@@ -14,6 +14,7 @@ CASES = {
     "handover": "handover",
     "together": "together",
     "list": "lists",
+    "latest": "latest",
     "fanout": "fanout",
     "grid": "grid",
     "pool": "pool",

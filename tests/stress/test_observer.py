@@ -193,6 +193,18 @@ def test_observer_reports_broadcast_that_is_locked_or_damaged(subject) -> None:
 
 
 @pytest.mark.thorough
+def test_observer_reports_primitive_that_is_locked_or_damaged(subject) -> None:
+    subject.order("primitives")
+    assert subject.problems() == [], "they have no pattern"
+    lock, semaphore = subject.snapshot().primitives
+    check_damage(subject, lock.arena.data_at + lock.block.offset, [(8, 1 | 6 << 32, "is locked by slot 5")])
+    subject.order("primitives")
+    lock, semaphore = subject.snapshot().primitives
+    words = [(64, 6 << 32 | 2, "has units of slots {5: 2}"), (0, 7, "begins with")]
+    check_damage(subject, semaphore.arena.data_at + semaphore.block.offset, words)
+
+
+@pytest.mark.thorough
 def test_observer_reports_draining_block(subject) -> None:
     subject.write(PART + 77 * 32, 2)
     assert subject.problems() == ["blocks [77] of arena 1 are still draining"]

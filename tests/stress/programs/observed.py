@@ -46,6 +46,8 @@ for line in sys.stdin:
             readers.append(queues[0].reader())
         for i in range(3):
             queues[0].put((i, letters[0]))
+    elif line.startswith("primitives"):
+        queues += [st.Lock(), st.BoundedSemaphore(2)]
     elif line.startswith("empty"):
         for held in letters, queues, readers:
             held.clear()

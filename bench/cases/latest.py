@@ -1,0 +1,168 @@
+"""The newest value: what a reader pays, and how long weights take to all actors."""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import shmtensor as st
+from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.timing import per_call
+
+__all__ = ["CASE"]
+
+SAME, NEW = "get an unchanged array of 8 MiB", "get a new array of 8 MiB"
+WEIGHTS = "weights of 1 GiB to 8 actors"
+UNITS = {SAME: ("us", 1e6), NEW: ("us", 1e6), WEIGHTS: ("s", 1.0)}
+GOALS = {SAME: Goal(0.3), NEW: Goal(2)}
+ACTORS = 8
+PIPES, COPY = "pickle, pipes", "one copy"
+
+
+class _Published:
+    """The name of an object, which a writer replaces."""
+
+    def set(self, value: Any) -> None:
+        st.publish("bench", value)
+
+    def get(self) -> Any:
+        return st.attach("bench")
+
+
+class _Entry:
+    """A value in a dict that processes share."""
+
+    def __init__(self, entries: Any, keeps: Any = None) -> None:
+        self.entries, self.keeps = entries, keeps
+
+    def set(self, value: Any) -> None:
+        self.entries["value"] = value
+
+    def get(self) -> Any:
+        return self.entries["value"]
+
+
+def _managed() -> _Entry:
+    manager = multiprocessing.Manager()
+    return _Entry(manager.dict(), manager)
+
+
+def _ultradict() -> _Entry:
+    from UltraDict import UltraDict  # type: ignore[import-not-found]  # optional
+
+    return _Entry(UltraDict(buffer_size=100 << 20))
+
+
+PLACES: dict[str, Callable[[], Any]] = {
+    "st.Latest": st.Latest,
+    "st.publish, st.attach": _Published,
+    "Manager().dict()": _managed,
+    "UltraDict": _ultradict,
+}
+
+
+def _names(variant: str) -> list[str]:
+    if variant == WEIGHTS:
+        return ["st.Latest", PIPES, COPY]
+    return [name for name in PLACES if name != "UltraDict" or importlib.util.find_spec(name) is not None]
+
+
+def _get(name: str, is_new: bool, options: Options) -> float:
+    place, array = PLACES[name](), np.zeros(1 << 20)
+    place.set(array)
+    if not is_new:
+        return per_call(lambda count: [place.get() for _ in range(count)], 5 if options.quick else 1_000)
+    seconds = []
+    for _ in range(3 if options.quick else 50):
+        place.set(array)
+        start = time.perf_counter()
+        place.get()
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds))
+
+
+def _follow(receive: Callable[[], Any], received: Any) -> None:
+    while (value := receive()) is not None:
+        received.put(float(value[0]))
+
+
+def _publish(way: str, options: Options) -> float:
+    """Return the time from weights in private memory until all actors have them."""
+    context: Any = multiprocessing.get_context("fork")
+    weights, received = np.zeros((1 << 20) if options.quick else (1 << 27)), context.SimpleQueue()
+    latest: Any = st.Latest()
+    pipes = [context.Pipe(False) for _ in range(ACTORS)]
+    receives: list[Callable[[], Any]] = [lambda: latest.get(after=latest.received)] * ACTORS
+    if way == PIPES:
+        receives = [reader.recv for reader, _ in pipes]
+    actors = [context.Process(target=_follow, args=(receive, received)) for receive in receives]
+    for actor in actors:
+        actor.start()
+    seconds = []
+    for step in (1.0, 2.0, None):
+        weights[:] = step or 0
+        value = None if step is None else weights
+        start = time.perf_counter()
+        if way == "st.Latest":
+            latest.set(value)
+        else:
+            for _, writer in pipes:
+                writer.send(value)
+        if step is not None:
+            assert [received.get() for _ in actors] == [step] * ACTORS
+            seconds.append(time.perf_counter() - start)
+    for actor in actors:
+        actor.join()
+    return seconds[-1]
+
+
+def _copy(options: Options) -> float:
+    source = np.zeros((1 << 20) if options.quick else (1 << 27))
+    target = np.ones_like(source)
+    start = time.perf_counter()
+    np.copyto(target, source)
+    return time.perf_counter() - start
+
+
+@contextmanager
+def _probe(_peer: str, options: Options) -> Iterator[Probe]:
+    def measure(variant: str) -> Measure:
+        if variant == WEIGHTS:
+            return {
+                name: _copy(options) if name == COPY else _publish(name, options) for name in _names(variant)
+            }
+        return {name: _get(name, variant == NEW, options) for name in _names(variant)}
+
+    yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    rows = []
+    for variant, (unit, scale) in UNITS.items():
+        if not samples.has("shmtensor", variant):
+            continue
+        for name in _names(variant):
+            values = samples.values("shmtensor", variant, name)
+            ratio = Summary.of(samples.ratios("shmtensor", variant, name, "st.Latest")).median
+            goal = GOALS.get(variant) if name == "st.Latest" else None
+            rows.append(Row(variant, name, unit, Summary.of(values, scale), ratio, goal))
+    return rows
+
+
+CASE = Case(
+    name="latest",
+    summary="the newest of the values that a process sets",
+    peers=("shmtensor",),
+    variants=lambda _peer, _options: list(UNITS),
+    probe=_probe,
+    rows=_rows,
+    baseline="st.Latest",
+    rounds=3,
+)
