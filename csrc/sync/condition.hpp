@@ -17,7 +17,7 @@ namespace shmtensor::sync {
 class Condition {
  public:
   [[nodiscard]] static std::size_t bytes() noexcept {
-    return kProcesses + 2 * kMaxSlots * sizeof(WaitingProcess);
+    return kProcesses + std::size_t{2} * kMaxSlots * sizeof(WaitingProcess);
   }
   static void create(std::span<std::byte> block) {
     sync::create<ConditionWords>(block, [](ConditionWords&) {});

@@ -54,9 +54,3 @@ def test_mutations_fit_the_sources() -> None:
     for one in planted:
         source = (ROOT / one.file).read_text()
         assert one.plant(source) != source
-
-
-def test_guide_has_the_program() -> None:
-    blocks = re.findall(r"```cpp\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
-    program = (ROOT / "tests" / "simulation" / "programs" / "counter.cpp").read_text()
-    assert [block in program for block in blocks] == [True]
