@@ -18,10 +18,14 @@ from bench.timing import per_call
 
 __all__ = ["CASE"]
 
-SAME, NEW = "get an unchanged array of 8 MiB", "get a new array of 8 MiB"
+SAME, NEW, NEW_TENSOR = (
+    "get an unchanged array of 8 MiB",
+    "get a new array of 8 MiB",
+    "get a new tensor of 8 MiB",
+)
 WEIGHTS = "weights of 1 GiB to 8 actors"
-UNITS = {SAME: ("us", 1e6), NEW: ("us", 1e6), WEIGHTS: ("s", 1.0)}
-GOALS = {SAME: Goal(0.3), NEW: Goal(2)}
+UNITS = {SAME: ("us", 1e6), NEW: ("us", 1e6), NEW_TENSOR: ("us", 1e6), WEIGHTS: ("s", 1.0)}
+GOALS = {SAME: Goal(0.3), NEW_TENSOR: Goal(2)}
 ACTORS = 8
 PIPES, COPY = "pickle, pipes", "one copy"
 
@@ -71,20 +75,35 @@ PLACES: dict[str, Callable[[], Any]] = {
 def _names(variant: str) -> list[str]:
     if variant == WEIGHTS:
         return ["st.Latest", PIPES, COPY]
+    if variant == NEW_TENSOR:
+        return ["st.Latest", "st.publish, st.attach"]
     return [name for name in PLACES if name != "UltraDict" or importlib.util.find_spec(name) is not None]
 
 
-def _get(name: str, is_new: bool, options: Options) -> float:
-    place, array = PLACES[name](), np.zeros(1 << 20)
-    place.set(array)
-    if not is_new:
-        return per_call(lambda count: [place.get() for _ in range(count)], 5 if options.quick else 1_000)
-    seconds = []
-    for _ in range(3 if options.quick else 50):
-        place.set(array)
+def _read(place: Any, pipe: Any) -> None:
+    while pipe.recv():
         start = time.perf_counter()
         place.get()
-        seconds.append(time.perf_counter() - start)
+        pipe.send(time.perf_counter() - start)
+
+
+def _get(name: str, variant: str, options: Options) -> float:
+    """Return how long another process takes to get the value."""
+    context: Any = multiprocessing.get_context("fork")
+    place, value = PLACES[name](), st.zeros(1 << 20) if variant == NEW_TENSOR else np.zeros(1 << 20)
+    place.set(value)
+    if variant == SAME:
+        return per_call(lambda count: [place.get() for _ in range(count)], 5 if options.quick else 1_000)
+    mine, other = context.Pipe()
+    reader = context.Process(target=_read, args=(place, other))
+    reader.start()
+    seconds = []
+    for _ in range(3 if options.quick else 50):
+        place.set(value)
+        mine.send(True)
+        seconds.append(mine.recv())
+    mine.send(False)
+    reader.join()
     return float(np.median(seconds))
 
 
@@ -124,8 +143,9 @@ def _publish(way: str, options: Options) -> float:
 
 
 def _copy(options: Options) -> float:
-    source = np.zeros((1 << 20) if options.quick else (1 << 27))
-    target = np.ones_like(source)
+    source = np.ones((1 << 20) if options.quick else (1 << 27))
+    target = np.zeros_like(source)
+    target[:] = 2
     start = time.perf_counter()
     np.copyto(target, source)
     return time.perf_counter() - start
@@ -138,7 +158,7 @@ def _probe(_peer: str, options: Options) -> Iterator[Probe]:
             return {
                 name: _copy(options) if name == COPY else _publish(name, options) for name in _names(variant)
             }
-        return {name: _get(name, variant == NEW, options) for name in _names(variant)}
+        return {name: _get(name, variant, options) for name in _names(variant)}
 
     yield measure
 
