@@ -1,8 +1,8 @@
 """Frames of a video for several consumers, in shared memory: python examples/video_frames.py [FILE].
 
-One process decodes; each frame is stored once, for all consumers. The slow consumer misses frames, and
-delays neither the producer nor the fast one. A file needs PyAV (`pip install av`); without a file, NumPy
-draws the frames.
+One process decodes; each frame is stored once, for all consumers. The slow consumer takes the newest frame,
+and delays neither the producer nor the fast one, which gets all. A file needs PyAV (`pip install av`);
+without a file, NumPy draws the frames.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def edges(frame: Any) -> float:
     return float(np.abs(np.diff(frame[::8, ::8].astype(np.int16), axis=1)).mean())
 
 
-def consume(video: st.Broadcast[Any], measure: Any) -> None:
-    """Measure every frame that this process is in time for."""
-    with video.reader() as frames:
+def consume(video: st.Broadcast[Any], measure: Any, *, newest: bool) -> None:
+    """Measure every frame, or the newest at each time."""
+    with video.reader(newest=newest) as frames:
         received, last = 0, 0
         for number, frame in frames:  # until the producer shuts down
             assert number > last
@@ -79,12 +79,12 @@ def consume(video: st.Broadcast[Any], measure: Any) -> None:
 
 
 if __name__ == "__main__":
-    broadcast: st.Broadcast[Any] = st.Broadcast(maxsize=4, on_full="drop_oldest")
+    broadcast: st.Broadcast[Any] = st.Broadcast(maxsize=4)
     file = sys.argv[1] if len(sys.argv) > 1 else None
     processes = [
         mp.Process(target=produce, args=(broadcast, file)),
-        mp.Process(target=consume, args=(broadcast, brightness)),
-        mp.Process(target=consume, args=(broadcast, edges)),
+        mp.Process(target=consume, args=(broadcast, brightness), kwargs={"newest": False}),
+        mp.Process(target=consume, args=(broadcast, edges), kwargs={"newest": True}),
     ]
     for process in processes:
         process.start()

@@ -19,6 +19,7 @@ def missed_by_the_slow_consumer() -> int:
     for name in ("brightness", "edges"):
         received, missed = map(int, re.search(rf"{name}: (\d+) frames, missed (\d+)", done.stdout).groups())
         assert received + missed == frames == 200, "all are accounted for"
+        assert name == "edges" or missed == 0
     return missed
 
 
@@ -29,6 +30,12 @@ def test_frames_are_decoded_once_for_all_consumers() -> None:
 @pytest.mark.thorough  # a slow machine draws fewer frames in a second than the slow consumer receives
 def test_slow_consumer_delays_no_other_process() -> None:
     assert missed_by_the_slow_consumer() > 0
+
+
+def test_actors_have_the_newest_weights() -> None:
+    done = run_example("actor_learner.py", "3")
+    assert re.fullmatch(r"\d+ updates of 15 MiB a second; actors were \d+\.\d behind\n", done.stdout), done
+    assert not done.stderr
 
 
 def test_environments_play_the_same_with_shared_arrays_and_pickles() -> None:
