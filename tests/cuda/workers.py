@@ -23,6 +23,13 @@ def echo(inbox: Any, outbox: Any) -> None:
         outbox.put(tensor)
 
 
+def follow(inbox: Any, outbox: Any) -> None:
+    """Answer with each newer value of a `Latest`, in place."""
+    latest = inbox.get()
+    while (value := latest.get(after=latest.received)) is not None:
+        outbox.put((latest.received, value["w"].device, value["w"].tolist()))
+
+
 def relay(inbox: Any, outbox: Any) -> None:
     while (tensor := inbox.get()) is not None:
         outbox.put(tensor)
