@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.observer.patterns import new_tag
-from tests.torture import broadcasts, locks, queues
+from tests.torture import broadcasts, latest, locks, queues
 from tests.torture import run_state as states
 from tests.torture.blows import BLOWS
 from tests.torture.broadcasts import BROADCASTS, SharedBroadcast, drain_broadcasts
 from tests.torture.greenlets import GREENLETS
+from tests.torture.latest import LATEST, SharedLatest
 from tests.torture.limits import LIMITED
 from tests.torture.locks import LOCKS, SharedLocks, drain_locks
 from tests.torture.mp_workload import exchange
@@ -43,6 +44,7 @@ class ActorState:
         self.broadcasts: list[SharedBroadcast] = []
         self.readers: list[broadcasts.Reader] = []
         self.locks: list[SharedLocks] = []
+        self.latest: list[SharedLatest] = []
         self.writers: dict[tuple[int, int], tuple[int, int]] = {}  # of a broadcast and a process
         self.has_orphan_thread = False
         self.made = 0
@@ -68,6 +70,9 @@ class ActorState:
             return None
         if isinstance(message, SharedBroadcast):
             broadcasts.meet(self, message)
+            return None
+        if isinstance(message, SharedLatest):
+            latest.meet(self, message)
             return None
         if isinstance(message, SharedLocks):
             locks.meet(self, message)
@@ -200,6 +205,7 @@ def receive_all(actor_state: ActorState) -> None:
     while True:
         drain_broadcasts(actor_state)
         drain_locks(actor_state)
+        actor_state.latest.clear()
         contents = [box.receive_bytes() for box in actor_state.state.boxes]
         contents.append(read_file(actor_state.state.mail, rng))
         if not any(contents) and not drain_queues(actor_state):
@@ -214,5 +220,5 @@ ACTIONS = [
     (allocate, 20.0), (release_one, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
     (collect_mail, 25), (forward, 8), (load_twice, 3), (write_mail, 2), (read_mail, 2.2),
     (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2), *BLOWS, *GREENLETS, *LIMITED,
-    *QUEUES, *BROADCASTS, *LOCKS,
+    *QUEUES, *BROADCASTS, *LATEST, *LOCKS,
 ]  # fmt: skip

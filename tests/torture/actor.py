@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import shmtensor as st
 from shmtensor import _core
 from shmtensor.storage import Storage
-from tests.torture import broadcasts, locks, queues
+from tests.torture import broadcasts, latest, locks, queues
 from tests.torture import run_state as states
 from tests.torture.actions import ACTIONS, ActorState, receive_all
 from tests.torture.mp_workload import watch_parent
@@ -86,6 +86,7 @@ class Actor:
         del actor_state.broadcasts[: -broadcasts.MOST]
         del actor_state.readers[: -broadcasts.MOST]
         del actor_state.locks[: -locks.MOST]
+        del actor_state.latest[: -latest.MOST]
         self.life -= 1
         self.row[states.OPERATIONS] += 1
 
@@ -99,6 +100,7 @@ class Actor:
                 broadcasts.drain_broadcasts(self.actor_state)
                 queues.drain_queues(self.actor_state)
                 locks.drain_locks(self.actor_state)
+                self.actor_state.latest.clear()
                 return False
             self.release_all()
         if order == DRAIN:
@@ -121,7 +123,7 @@ class Actor:
             yield from (shared.queue._storage for shared in actor_state.queues)
             yield from (shared.broadcast._storage for shared in actor_state.broadcasts)
             yield from (reader.shared.broadcast._storage for reader in actor_state.readers)
-            for shared in actor_state.locks:
+            for shared in (*actor_state.locks, *actor_state.latest):
                 yield from shared.storages()
 
     def release_all(self) -> None:
@@ -129,6 +131,7 @@ class Actor:
         for actor_state in self.actor_states():
             broadcasts.drain_broadcasts(actor_state)
             locks.drain_locks(actor_state)
+            actor_state.latest.clear()
             actor_state.held.clear()
         if self.helper is not None:
             for shared in self.helper.actor_state.queues:

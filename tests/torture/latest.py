@@ -1,0 +1,83 @@
+"""The newest letter: actors make such values, send them to each other, set letters and get them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import shmtensor as st
+from tests.observer.patterns import new_tag
+from tests.torture.queues import choose_timeout
+from tests.torture.transports import Letter, new_letter
+
+if TYPE_CHECKING:
+    from shmtensor.storage import Storage
+    from tests.torture.actions import ActorState
+
+MOST = 2  # that a thread keeps after an action
+
+
+class SharedLatest(NamedTuple):
+    """The newest letter and its number."""
+
+    number: int
+    latest: st.Latest[Letter]
+
+    def storages(self) -> Iterator[Storage]:
+        yield self.latest._storage
+        if (letter := self.latest._newest[1]) is not None:
+            yield letter.tensor.storage()
+
+
+def meet(actor_state: ActorState, shared: SharedLatest) -> None:
+    """Keep one."""
+    if all(shared.number != other.number for other in actor_state.latest):
+        actor_state.latest.append(shared)
+
+
+def make_latest(actor_state: ActorState, rng: random.Random) -> None:
+    if not actor_state.state.has_queues:
+        return
+    shared = SharedLatest(time.monotonic_ns(), st.Latest())
+    meet(actor_state, shared)
+    for box in rng.sample(actor_state.state.boxes, min(3, len(actor_state.state.boxes))):
+        box.send(shared)
+
+
+def invite(actor_state: ActorState, rng: random.Random) -> None:
+    if actor_state.latest:
+        rng.choice(actor_state.state.boxes).send(rng.choice(actor_state.latest))
+
+
+def set_letter(actor_state: ActorState, rng: random.Random) -> None:
+    if not actor_state.latest:
+        return
+    letter = new_letter(new_tag(rng.getrandbits(48)), rng.randrange(2, 3000), rng.random() < 0.3)
+    if actor_state.held and rng.random() < 0.5:
+        letter = rng.choice(actor_state.held)
+    rng.choice(actor_state.latest).latest.set(letter)
+
+
+def get_letter(actor_state: ActorState, rng: random.Random) -> None:
+    """Get the newest letter, or wait for a newer one; it is never an older one."""
+    if not actor_state.latest:
+        return
+    latest, timeout = rng.choice(actor_state.latest).latest, choose_timeout(rng)
+    version, after = latest.received, None if timeout is None else latest.received
+
+    def get() -> Letter | None:
+        try:
+            return latest.get(after, timeout)
+        except TimeoutError:
+            return None
+
+    letter = actor_state.first(get)
+    if latest.received < version:
+        raise AssertionError(f"version {latest.received} was received after {version}")
+    if letter is not None:
+        actor_state.keep(letter)
+
+
+LATEST = [(make_latest, 0.3), (invite, 0.7), (set_letter, 6), (get_letter, 10)]
