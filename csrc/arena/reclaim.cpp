@@ -3,6 +3,7 @@
 #include <bit>
 #include <exception>
 
+#include "arena/ticket_record.hpp"
 #include "base/report.hpp"
 
 namespace shmtensor {
