@@ -100,8 +100,6 @@ def test_unexpected_results_are_reported(capsys) -> None:
         f"with_fork.{known} was expected to fail, and did not"
     ]
     other = {known: "failed", "_TestImportStar.test_other": "hung"}
-    assert judge("with_fork", "_TestImportStar", other, dict) == [
-        "with_fork._TestImportStar.test_other hung"
-    ]
+    assert judge("with_fork", "_TestImportStar", other, dict) == ["with_fork._TestImportStar.test_other hung"]
     assert judge("with_fork", "_TestImportStar", other, lambda: other) == []
     assert "with the standard library too" in capsys.readouterr().out
