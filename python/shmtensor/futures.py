@@ -28,7 +28,7 @@ __all__ = ["Future", "ProcessPoolExecutor"]
 
 _Result = TypeVar("_Result")
 
-_executors: weakref.WeakSet[ProcessPoolExecutor] = weakref.WeakSet()
+_executors: weakref.WeakValueDictionary[int, ProcessPoolExecutor] = weakref.WeakValueDictionary()
 
 
 class Future(futures.Future[_Result]):
@@ -126,7 +126,7 @@ class ProcessPoolExecutor(futures.Executor):
         self._is_shut_down = False
         self._lock = threading.Lock()
         self._open: set[Future[Any]] = set()
-        _executors.add(self)
+        _executors[id(self)] = self
 
     def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> Future[_Result]:
         """Run a call in a worker; see `concurrent.futures.Executor.submit`.
@@ -265,8 +265,9 @@ def _run_chunk(fn: Callable[..., _Result], chunk: list[tuple[Any, ...]]) -> list
 
 def _finish_all() -> None:
     """Let the calls of executors that were not shut down end."""
-    for executor in list(_executors):
-        executor.shutdown()
+    for reference in _executors.valuerefs():  # a list, as other threads may still make executors
+        if (executor := reference()) is not None:
+            executor.shutdown()
 
 
 util.Finalize(None, _finish_all, exitpriority=100)  # before the pools are terminated, whose priority is 15
