@@ -18,7 +18,7 @@ namespace {
 
 PyTypeObject* g_broadcast_type = nullptr;
 
-constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise"};  // by OnFull
+constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise", "keep_newest"};  // by OnFull
 
 py::object new_queue_storage(std::uint64_t limit, std::uint64_t max_bytes, bool counts_copies,
                              bool redeliver, std::string_view label) {

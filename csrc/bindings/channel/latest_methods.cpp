@@ -1,22 +1,12 @@
 #include "bindings/channel/latest_methods.hpp"
 
 #include <limits>
-#include <string_view>
 
 #include "bindings/channel/channel_methods.hpp"
 #include "bindings/channel/object_type.hpp"
-#include "bindings/storage/allocation.hpp"
 
 namespace shmtensor::python {
 namespace {
-
-py::object new_latest_storage(std::string_view label) {
-  py::object storage = new_shared_storage(BroadcastHeader::bytes(1), default_strategy(), false);
-  const Backing& backing = as_storage(storage)->backing();
-  Broadcast::create({backing.arena, backing.block},
-                    {.limit = 1, .on_full = OnFull::keep_newest, .label = label_of(label)});
-  return storage;
-}
 
 // The number of the value that was set is not known: another process may have set one since.
 PyObject* set_latest(PyObject* self, PyObject* item) {
@@ -57,7 +47,6 @@ void add_latest(py::module_& module) {
   module.add_object("LatestBase",
                     make_type<OpenLatest>("shmtensor._core.LatestBase", g_latest_methods,
                                           g_latest_properties, g_latest_members));
-  module.def("new_latest_storage", &new_latest_storage);
 }
 
 }  // namespace shmtensor::python

@@ -66,7 +66,7 @@ class Latest(SentByHandle, _core.LatestBase, Generic[Item]):
     __slots__ = ("_newest",)
 
     def __init__(self, value: Item | None = None, *, label: str | None = None) -> None:
-        self._open(_core.new_latest_storage(label_or_place(label)))
+        self._open(_core.new_broadcast_storage(1, 0, "keep_newest", label_or_place(label)))
         if value is not None:
             self.set(value)
 
