@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.observer.patterns import new_tag
-from tests.torture import broadcasts, latest, locks, queues
+from tests.torture import broadcasts
 from tests.torture import run_state as states
 from tests.torture.blows import BLOWS
 from tests.torture.broadcasts import BROADCASTS, SharedBroadcast, drain_broadcasts
@@ -21,6 +21,7 @@ from tests.torture.limits import LIMITED
 from tests.torture.locks import LOCKS, SharedLocks, drain_locks
 from tests.torture.mp_workload import exchange
 from tests.torture.queues import QUEUES, SharedQueue, drain_queues
+from tests.torture.shared import meet
 from tests.torture.transports import Letter, as_view, load, new_letter, read_file, write_file
 
 if TYPE_CHECKING:
@@ -65,19 +66,19 @@ class ActorState:
     def receive(self, content: bytes | None) -> Letter | None:
         """Load a message for the first time; this must succeed. Return a letter, and keep anything else."""
         message = None if content is None else self.first(lambda: load(content))
-        if isinstance(message, SharedQueue):
-            queues.meet(self, message)
-            return None
-        if isinstance(message, SharedBroadcast):
-            broadcasts.meet(self, message)
-            return None
-        if isinstance(message, SharedLatest):
-            latest.meet(self, message)
-            return None
-        if isinstance(message, SharedLocks):
-            locks.meet(self, message)
+        if (known := self.known_of(type(message))) is not None:
+            meet(known, message)
             return None
         return message
+
+    def known_of(self, kind: type) -> list[Any] | None:
+        known = {
+            SharedQueue: self.queues,
+            SharedBroadcast: self.broadcasts,
+            SharedLatest: self.latest,
+            SharedLocks: self.locks,
+        }
+        return known.get(kind)
 
     def first(self, read: Callable[[], Any]) -> Any:
         """Call a function that loads a message for the first time; return None if the tensors are lost."""

@@ -19,6 +19,7 @@ from tests.torture import run_state as states
 from tests.torture.actions import ACTIONS, ActorState, receive_all
 from tests.torture.mp_workload import watch_parent
 from tests.torture.run_state import COLLECT, DRAIN, END, RUN, RunState
+from tests.torture.shared import meet
 
 
 def play(run_state: RunState, rank: int, incarnation: int) -> None:
@@ -135,7 +136,7 @@ class Actor:
             actor_state.held.clear()
         if self.helper is not None:
             for shared in self.helper.actor_state.queues:
-                queues.meet(self.actor_state, shared)
+                meet(self.actor_state.queues, shared)
             self.helper.actor_state.queues.clear()
 
     def fork(self, actor_state: ActorState) -> None:

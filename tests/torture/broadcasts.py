@@ -12,6 +12,7 @@ import shmtensor as st
 from tests.observer.patterns import new_tag
 from tests.torture import run_state as states
 from tests.torture.queues import DEADLINE, choose_timeout, new_number
+from tests.torture.shared import introduce
 from tests.torture.transports import Letter, new_letter
 
 if TYPE_CHECKING:
@@ -77,20 +78,12 @@ class Reader:
         return None
 
 
-def meet(actor_state: ActorState, shared: SharedBroadcast) -> None:
-    """Keep a broadcast."""
-    if all(shared.number != other.number for other in actor_state.broadcasts):
-        actor_state.broadcasts.append(shared)
-
-
 def make_broadcast(actor_state: ActorState, rng: random.Random) -> None:
     if not actor_state.state.has_queues:
         return
     broadcast = st.Broadcast(rng.choice((1, 3, 20, 200)), rng.choice(ON_FULL))
     shared = SharedBroadcast(time.monotonic_ns(), broadcast)
-    meet(actor_state, shared)
-    for box in rng.sample(actor_state.state.boxes, min(3, len(actor_state.state.boxes))):
-        box.send(shared)
+    introduce(actor_state, actor_state.broadcasts, shared, rng)
 
 
 def invite_reader(actor_state: ActorState, rng: random.Random) -> None:

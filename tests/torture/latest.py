@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import shmtensor as st
 from tests.observer.patterns import new_tag
 from tests.torture.queues import choose_timeout
+from tests.torture.shared import introduce
 from tests.torture.transports import Letter, new_letter
 
 if TYPE_CHECKING:
@@ -31,19 +32,11 @@ class SharedLatest(NamedTuple):
             yield letter.tensor.storage()
 
 
-def meet(actor_state: ActorState, shared: SharedLatest) -> None:
-    """Keep one."""
-    if all(shared.number != other.number for other in actor_state.latest):
-        actor_state.latest.append(shared)
-
-
 def make_latest(actor_state: ActorState, rng: random.Random) -> None:
     if not actor_state.state.has_queues:
         return
     shared = SharedLatest(time.monotonic_ns(), st.Latest())
-    meet(actor_state, shared)
-    for box in rng.sample(actor_state.state.boxes, min(3, len(actor_state.state.boxes))):
-        box.send(shared)
+    introduce(actor_state, actor_state.latest, shared, rng)
 
 
 def invite(actor_state: ActorState, rng: random.Random) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import shmtensor as st
 from tests.torture import run_state as states
 from tests.torture.queues import DEADLINE
+from tests.torture.shared import introduce
 
 if TYPE_CHECKING:
     from shmtensor.storage import Storage
@@ -47,12 +48,6 @@ class SharedLocks(NamedTuple):
         yield self.counters.storage()
 
 
-def meet(actor_state: ActorState, shared: SharedLocks) -> None:
-    """Keep a set."""
-    if all(shared.number != other.number for other in actor_state.locks):
-        actor_state.locks.append(shared)
-
-
 def make_locks(actor_state: ActorState, rng: random.Random) -> None:
     shared = SharedLocks(
         time.monotonic_ns(),
@@ -63,9 +58,7 @@ def make_locks(actor_state: ActorState, rng: random.Random) -> None:
         st.Barrier(2),
         st.zeros(2, np.uint64),
     )
-    meet(actor_state, shared)
-    for box in rng.sample(actor_state.state.boxes, min(3, len(actor_state.state.boxes))):
-        box.send(shared)
+    introduce(actor_state, actor_state.locks, shared, rng)
 
 
 def invite(actor_state: ActorState, rng: random.Random) -> None:

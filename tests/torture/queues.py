@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import shmtensor as st
 from tests.observer.patterns import new_tag
 from tests.torture.ledger import Event
+from tests.torture.shared import introduce, meet
 from tests.torture.transports import Letter, new_letter
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def take(
     for item in items:
         content = item.content if isinstance(item, Numbered) else letter_of(item)
         if isinstance(content, SharedQueue):
-            meet(actor_state, content)
+            meet(actor_state.queues, content)
         else:
             letters.append(content)
     return letters
@@ -101,21 +102,13 @@ def letter_of(tensor: st.Tensor) -> Letter:
     return Letter(new_tag(number_of(tensor)), tensor.shape[0], "whole", tensor)
 
 
-def meet(actor_state: ActorState, shared: SharedQueue) -> None:
-    """Keep a queue."""
-    if all(shared.number != other.number for other in actor_state.queues):
-        actor_state.queues.append(shared)
-
-
 def make_queue(actor_state: ActorState, rng: random.Random) -> None:
     if not actor_state.state.has_queues:
         return
     shared = SharedQueue(time.monotonic_ns(), st.Queue(rng.choice(LIMITS), redeliver=rng.random() < 0.4))
     if shared.queue.redeliver:
         actor_state.state.ledger.note((Event.REDELIVERS, shared.number, 0))
-    meet(actor_state, shared)
-    for box in rng.sample(actor_state.state.boxes, min(3, len(actor_state.state.boxes))):
-        box.send(shared)
+    introduce(actor_state, actor_state.queues, shared, rng)
 
 
 def invite(actor_state: ActorState, rng: random.Random) -> None:
