@@ -80,9 +80,6 @@ class Broadcast {
   /// With `drop_oldest`, drops messages until there is room. Nothing is missing if `done`.
   [[nodiscard]] Attempt make_room(std::uint64_t tail, ChannelCall& call);
   [[nodiscard]] bool find_room(std::uint64_t tail) noexcept;
-  /// Return true if nothing is missing to cancel the ticket of the entry.
-  [[nodiscard]] bool can_cancel(const MessageEntry& entry, ChannelCall& call);
-  void cancel(const MessageEntry& entry, ChannelCall& call) noexcept;
   [[nodiscard]] bool has_room() const noexcept;
   /// Return true if one more message has room while those from `first` on are unread.
   [[nodiscard]] bool has_room(std::uint64_t first, std::uint64_t tail) const noexcept {

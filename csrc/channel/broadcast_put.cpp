@@ -1,38 +1,13 @@
 // The end of a broadcast at which messages are put.
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
-#include "base/atomic.hpp"
 #include "channel/broadcast.hpp"
 #include "channel/channel_call.hpp"
+#include "channel/message_entry.hpp"
 #include "queue/wait_flag.hpp"
 
 namespace shmtensor {
-namespace {
-
-// A reader may copy the entry at the same time. It then reads the count of messages: all stores
-// here release, and all loads there acquire, so one that copied any of this finds the count that
-// made the entry the spare one.
-void write(MessageEntry& entry, const Outgoing& message) {
-  entry.ticket.clear();
-  entry.kind.store(message.kind, std::memory_order_release);
-  entry.size.store(static_cast<std::uint16_t>(message.content.size()), std::memory_order_release);
-  std::array<std::uint64_t, MessageEntry::kContent / 8> words{};
-  std::memcpy(words.data(), message.content.data(), message.content.size());
-  auto* const to = reinterpret_cast<std::uint64_t*>(entry.content.data());
-  for (std::size_t i = 0; i * 8 < message.content.size(); ++i) {
-    AtomicRef<std::uint64_t>(to[i]).store(words[i], std::memory_order_release);
-  }
-  if (message.block.arena == nullptr) return;
-  const auto strategy = message.block.arena->segment().strategy();
-  entry.strategy.store(static_cast<std::uint8_t>(strategy), std::memory_order_release);
-  entry.access.store(message.access, std::memory_order_release);
-  static_cast<void>(message.block.arena->send(message.block.number, entry.ticket));
-}
-
-}  // namespace
-
 Attempt Broadcast::try_put(const Outgoing& message, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   std::uint64_t number = 0;
@@ -61,15 +36,15 @@ Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
   const std::uint64_t tail = ring_.header().tail.count.load();
   if (const Attempt lack = make_room(tail, call); lack != Attempt::done) return lack;
   const MessageEntry& oldest = ring_.entry(tail + 1);
-  if (!can_cancel(oldest, call)) return Attempt::unmapped;
+  if (!call.can_cancel(oldest)) return Attempt::unmapped;
   MessageEntry& entry = ring_.entry(tail);
-  write(entry, message);
+  write_entry(entry, message);
   QueueEnd& end = ring_.header().tail;
   end.advance(tail + 1, end.bytes_of(tail) + message.bytes());
   // Not before: as the spare entry, it has the bytes before the first message. The repair does
   // this, too.
   entry.bytes.store(end.bytes_of(tail + 1), std::memory_order_relaxed);
-  cancel(oldest, call);
+  call.cancel(oldest);
   return Attempt::done;
 }
 
@@ -80,9 +55,9 @@ Attempt Broadcast::make_room(std::uint64_t tail, ChannelCall& call) {
   std::uint64_t first = std::max(ring_.first_unread(tail), ring_.window(tail));
   for (; first < tail && ring_.bytes_from(first, tail) >= max_bytes(); ++first) {
     const MessageEntry& entry = ring_.entry(first);
-    if (!can_cancel(entry, call)) return Attempt::unmapped;
+    if (!call.can_cancel(entry)) return Attempt::unmapped;
     ring_.header().dropped.store(first + 1);
-    cancel(entry, call);
+    call.cancel(entry);
   }
   return Attempt::done;
 }
@@ -93,30 +68,6 @@ bool Broadcast::find_room(std::uint64_t tail) noexcept {
   const std::uint64_t first = ring_.first_unread(tail);
   passed.store(first, std::memory_order_relaxed);
   return has_room(first, tail);
-}
-
-bool Broadcast::can_cancel(const MessageEntry& entry, ChannelCall& call) {
-  const std::optional<NamedTicket> named = entry.ticket.read();
-  if (!named || named->ticket.sender >= kMaxSlots ||
-      !session_.memory().transit(named->ticket.sender).is_live(*named)) {
-    return true;
-  }
-  const auto strategy = static_cast<Strategy>(entry.strategy.load());
-  return call.arena(named->arena, strategy) != nullptr || call.arena_is_gone(named->arena);
-}
-
-// A ticket that is not live any more was cancelled by a process that also tries to free the block.
-void Broadcast::cancel(const MessageEntry& entry, ChannelCall& call) noexcept {
-  const std::optional<NamedTicket> named = entry.ticket.read();
-  if (!named || named->ticket.sender >= kMaxSlots) return;
-  TransitTable& transit = session_.memory().transit(named->ticket.sender);
-  if (!transit.is_live(*named)) return;
-  Arena* const arena = call.arena(named->arena, static_cast<Strategy>(entry.strategy.load()));
-  if (arena != nullptr && named->block < arena->segment().capacity()) {
-    arena->cancel_send(named->block, named->generation, named->ticket);
-  } else {
-    transit.claim(*named);
-  }
 }
 
 }  // namespace shmtensor

@@ -1,6 +1,5 @@
 // The end of a broadcast at which messages are taken, by each reader for itself and without a lock.
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
 
@@ -8,32 +7,13 @@
 #include "channel/broadcast.hpp"
 #include "channel/channel_call.hpp"
 #include "channel/hold_message.hpp"
+#include "channel/message_entry.hpp"
 #include "channel/spin_then_sleep.hpp"
 #include "os/fork_mark.hpp"
 #include "os/limits.hpp"
 #include "queue/wait_flag.hpp"
 
 namespace shmtensor {
-namespace {
-
-// The other side is `write` in broadcast_put.cpp.
-void copy_entry(const MessageEntry& entry, Incoming& message) noexcept {
-  message.kind = entry.kind.load(std::memory_order_acquire);
-  message.size =
-      std::min<std::uint32_t>(entry.size.load(std::memory_order_acquire), MessageEntry::kContent);
-  const Access access = entry.access.load(std::memory_order_acquire);
-  message.access = access == Access::read_only ? Access::read_only : Access::read_write;
-  std::array<std::uint64_t, MessageEntry::kContent / 8> words{};
-  auto* const from =
-      const_cast<std::uint64_t*>(reinterpret_cast<const std::uint64_t*>(entry.content.data()));
-  for (std::size_t i = 0; i * 8 < message.size; ++i) {
-    words[i] = AtomicRef<std::uint64_t>(from[i]).load(std::memory_order_acquire);
-  }
-  std::memcpy(message.content.data(), words.data(), message.size);
-}
-
-}  // namespace
-
 BroadcastReader::BroadcastReader(Broadcast& broadcast)
     : broadcast_(broadcast), owner_(broadcast.session().incarnation()) {
   join();

@@ -75,6 +75,9 @@ class ChannelCall final : private RingMapper {
   [[nodiscard]] bool arena_is_gone(ArenaNumber number) const noexcept {
     return std::ranges::find(gone_, number) != gone_.end();
   }
+  /// Return true if nothing is missing to cancel the ticket of the entry.
+  [[nodiscard]] bool can_cancel(const MessageEntry& entry);
+  void cancel(const MessageEntry& entry) noexcept;
   /// The arena of a ring if it is gone.
   [[nodiscard]] std::optional<ArenaNumber> gone_arena(const RingRecord& ring) const noexcept {
     const std::optional<NamedTicket> named = ring.ticket.read();
