@@ -80,9 +80,8 @@ py::object slice_of(PyObject* view, std::uint64_t begin, std::uint64_t size) {
                                      static_cast<Py_ssize_t>(begin + size)));
 }
 
-PyObject* load_buffered(const Items& items, const Item& item) {
+PyObject* load_buffered(PyObject* view, const Item& item) {
   const BufferedItem parsed = BufferedItem::parse(item.bytes);
-  PyObject* view = PyTuple_GET_ITEM(items.views, static_cast<Py_ssize_t>(item.piece));
   const py::object buffers = checked(PyTuple_New(static_cast<Py_ssize_t>(parsed.buffers.size())));
   Py_ssize_t index = 0;
   for (const BufferedItem::Buffer& buffer : parsed.buffers) {
@@ -127,7 +126,7 @@ PyObject* dtype_of(std::span<const std::byte> written) {
 }
 
 // numpy.ndarray(shape, dtype, buffer, offset, strides, order): NumPy checks that it fits.
-PyObject* load_array(const Items& items, const Item& item) {
+PyObject* load_array(PyObject* view, const Item& item) {
   const ArrayItem parsed = ArrayItem::parse(item.bytes);
   const py::object dtype = py::reinterpret_steal<py::object>(dtype_of(parsed.type));
   const auto dims = static_cast<Py_ssize_t>(parsed.shape.size() / 8);
@@ -138,12 +137,19 @@ PyObject* load_array(const Items& items, const Item& item) {
     PyTuple_SET_ITEM(shape.ptr(), i, PyLong_FromLongLong(extent));
   }
   const py::object offset = checked(PyLong_FromUnsignedLongLong(item.offset + parsed.elements));
-  PyObject* view = PyTuple_GET_ITEM(items.views, static_cast<Py_ssize_t>(item.piece));
   const std::array<PyObject*, 7> arguments{nullptr,      shape.ptr(), dtype.ptr(), view,
                                            offset.ptr(), Py_None,     g_fortran};
   return PyObject_Vectorcall(reinterpret_cast<PyObject*>(py::detail::npy_api::get().PyArray_Type_),
                              &arguments[1],
                              (parsed.fortran ? 6 : 4) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+}
+
+PyObject* load_pickle(const Item& item) {
+  // A copy of a few hundred bytes costs less than a memoryview of them.
+  const py::object bytes =
+      checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(item.bytes.data()),
+                                        static_cast<Py_ssize_t>(item.bytes.size())));
+  return load(bytes.ptr(), nullptr);
 }
 
 PyObject* load_plain(const Items& items, const Item& item) {
@@ -157,9 +163,7 @@ PyObject* load_plain(const Items& items, const Item& item) {
     case ItemKind::pickle:
       break;
   }
-  // A copy of a few hundred bytes costs less than a memoryview of them.
-  const py::object bytes = checked(PyBytes_FromStringAndSize(data, size));
-  return load(bytes.ptr(), nullptr);
+  return load_pickle(item);
 }
 
 std::uint64_t place_of(const Items& items, std::int64_t index) {
@@ -185,15 +189,15 @@ PyObject* make(PyObject* self, std::int64_t index) {
     const Items& items = *as_items(self);
     const std::uint64_t place = place_of(items, index);
     const Item item = items.table.at(place);
+    PyObject* const view = PyTuple_GET_ITEM(items.views, static_cast<Py_ssize_t>(item.piece));
     switch (item.form) {
       case ItemForm::plain:
         return load_plain(items, item);
       case ItemForm::buffered:
-        return load_buffered(items, item);
+        return load_buffered(view, item);
       case ItemForm::array:
-        return load_array(items, item);
+        return load_array(view, item);
       case ItemForm::nested: {
-        PyObject* view = PyTuple_GET_ITEM(items.views, static_cast<Py_ssize_t>(item.piece));
         const py::object bytes = slice_of(view, item.offset, item.bytes.size());
         const py::int_ number(place);
         return PyObject_CallMethodObjArgs(self, g_nested, bytes.ptr(), number.ptr(), nullptr);
@@ -338,6 +342,20 @@ PyMethodDef g_methods[] = {
 };
 
 }  // namespace
+
+py::object load_item(PyObject* view, ItemForm form) {
+  const Item item{.form = form, .bytes = bytes_of(view)};
+  switch (form) {
+    case ItemForm::plain:
+      return checked(load_pickle(item));
+    case ItemForm::buffered:
+      return checked(load_buffered(view, item));
+    case ItemForm::array:
+      return checked(load_array(view, item));
+    default:
+      throw CorruptData("cannot read an item: its form is unknown; its memory was damaged");
+  }
+}
 
 void add_item_sequence(py::module_& module) {
   static PyType_Slot slots[] = {

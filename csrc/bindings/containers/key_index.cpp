@@ -5,24 +5,9 @@
 
 #include "base/error.hpp"
 #include "bindings/support/initializer.hpp"
-#include "containers/key_table.hpp"
 
 namespace shmtensor::python {
 namespace {
-
-/// Empty for an object that cannot be a key, so that no dict has it.
-std::optional<Key> to_key(const py::object& object) {
-  if (PyUnicode_Check(object.ptr())) {
-    const auto text = utf8_of(object.ptr());
-    return text ? std::optional<Key>(*text) : std::nullopt;
-  }
-  if (!PyIndex_Check(object.ptr())) return std::nullopt;
-  const py::object number = checked(PyNumber_Index(object.ptr()));
-  int overflow = 0;
-  const std::int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
-  if (overflow != 0) return std::nullopt;
-  return value;
-}
 
 py::object from_key(const Key& key) {
   if (const auto* number = std::get_if<std::int64_t>(&key)) return py::int_(*number);
@@ -70,6 +55,19 @@ int add_key(KeyTableBuilder& builder, const py::object& object, std::uint64_t va
 }
 
 }  // namespace
+
+std::optional<Key> to_key(const py::object& object) {
+  if (PyUnicode_Check(object.ptr())) {
+    const auto text = utf8_of(object.ptr());
+    return text ? std::optional<Key>(*text) : std::nullopt;
+  }
+  if (!PyIndex_Check(object.ptr())) return std::nullopt;
+  const py::object number = checked(PyNumber_Index(object.ptr()));
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow != 0) return std::nullopt;
+  return value;
+}
 
 void add_key_index(py::module_& module) {
   py::class_<Keys>(module, "Keys")
