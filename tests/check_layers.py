@@ -45,7 +45,7 @@ BINDINGS = {
     "tensor": ["storage", "support"],
     "transfer": ["tensor", "storage", "session", "support"],
     "channel": ["transfer", "tensor", "storage", "session", "support"],
-    "containers": ["support"],
+    "containers": ["channel", "storage", "session", "support"],
     "sync": ["channel", "storage", "support"],
     "cuda": ["tensor", "storage", "session", "support"],
 }

@@ -19,7 +19,7 @@ def words(text: str) -> list[str]:
 PUBLIC = words("""
     Barrier BoundedSemaphore Broadcast BroadcastReader BuildError Condition CorruptDataError CudaError
     CudaUnavailable Event Latest Lock NotPublishedError OutOfSharedMemory OwnerDied ProducerGone Queue RLock
-    Semaphore SessionError SharedDict SharedList
+    Semaphore SessionError SharedCache SharedDict SharedList
     ShmTensorError ShutDown StaleHandleError Storage Tensor __version__ arange asarray atomic attach
     concatenate cuda doctor empty empty_like errors from_dlpack from_numpy frombuffer full full_like
     futures gc install load memory multiprocessing once ones ones_like publish set_limit share stack stats

@@ -57,6 +57,7 @@ struct TicketContents {
     queue = 2,      ///< the first block of a queue, which has locks and waiters
     broadcast = 3,  ///< likewise
     primitive = 4,  ///< of synchronization; has no tickets
+    cache = 5,      ///< the first block of a cache, which has a lock and waiters
   };
 
   Kind kind = Kind::none;

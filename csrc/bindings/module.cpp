@@ -1,6 +1,7 @@
 // The extension module shmtensor._core: each part registers its own types and functions.
 #include "bindings/channel/channel_type.hpp"
 #include "bindings/channel/encoding.hpp"
+#include "bindings/containers/caches.hpp"
 #include "bindings/containers/item_packer.hpp"
 #include "bindings/containers/item_sequence.hpp"
 #include "bindings/containers/key_index.hpp"
@@ -86,6 +87,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_conditions(module);
   add_barriers(module);
   add_item_sequence(module);
+  add_caches(module);
   add_item_packer(module);
   add_key_index(module);
   add_device_functions(module);

@@ -30,6 +30,8 @@ class ChannelCall final : private RingMapper {
   friend class Broadcast;
   friend class BroadcastReader;
   friend class NewestMessage;
+  friend class Cache;
+  friend class CacheTurn;
 
   static constexpr BlockNumber kNoBlock = ~BlockNumber{0};
   static constexpr std::chrono::nanoseconds kLockSlice = std::chrono::milliseconds(100);

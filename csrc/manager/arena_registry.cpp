@@ -10,6 +10,7 @@
 #include "os/clock.hpp"
 #include "os/page_reservation.hpp"
 #include "queue/broadcast_repair.hpp"
+#include "queue/cache_repair.hpp"
 #include "sync/repair.hpp"
 
 namespace shmtensor {
@@ -120,6 +121,8 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
         if (!bytes) return;
         if (contents.kind == TicketContents::Kind::primitive) {
           sync::repair(*bytes, memory, dead);
+        } else if (contents.kind == TicketContents::Kind::cache) {
+          repair_cache(*bytes, dead, drain);
         } else if (!is_queue) {
           if (const auto ring = BroadcastRing::in(*bytes)) repair_broadcast(*ring, dead, drain);
         } else if (bytes->size() >= sizeof(QueueHeader)) {

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from shmtensor import atomic, cuda, errors, futures, memory, multiprocessing
     from shmtensor._doctor import doctor
     from shmtensor._queue.broadcast import Broadcast, BroadcastReader
+    from shmtensor._queue.cache import SharedCache
     from shmtensor._queue.errors import ShutDown
     from shmtensor._queue.latest import Latest
     from shmtensor._queue.queue import Queue
@@ -106,6 +107,7 @@ __all__ = [
     "RLock",
     "Semaphore",
     "SessionError",
+    "SharedCache",
     "SharedDict",
     "SharedList",
     "ShmTensorError",
@@ -159,6 +161,7 @@ def __dir__() -> list[str]:
 _MODULES = {
     "_doctor": ["doctor"],
     "_queue.broadcast": ["Broadcast", "BroadcastReader"],
+    "_queue.cache": ["SharedCache"],
     "_queue.latest": ["Latest"],
     "_queue.errors": ["ShutDown"],
     "_queue.queue": ["Queue"],

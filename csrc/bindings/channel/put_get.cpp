@@ -79,14 +79,6 @@ void settle(Queue& queue, QueueEvent event) {
   queue.settle(event);
 }
 
-// Messages outlive this process only if there is a manager, and a process that waits for the queue
-// by a descriptor may not have been notified.
-void ensure_manager(Session& session) {
-  if (!session.memory().manager_changed()) return;
-  const GilRelease release;
-  session.manager().ensure();
-}
-
 // Makes attempts until one is done, or a message has no reader; throws what `put_one` and `get_one`
 // throw.
 template <typename Open, typename Try>
@@ -172,6 +164,14 @@ std::optional<std::pair<std::uint64_t, py::object>> get_newer(OpenLatest& open, 
     ensure_manager(session);
   }
   return std::pair(newest.count(), decode_message(session, message, Readers::many));
+}
+
+// Messages outlive this process only if there is a manager, and a process that waits for the queue
+// by a descriptor may not have been notified.
+void ensure_manager(Session& session) {
+  if (!session.memory().manager_changed()) return;
+  const GilRelease release;
+  session.manager().ensure();
 }
 
 void complete_all(Queue& queue) {

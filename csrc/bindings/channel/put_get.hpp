@@ -29,6 +29,9 @@ void put_one(OpenBroadcast& open, PyObject* item, PyObject* dumps, Patience& pat
 /// the queue redelivers, the item is returned to it, else a later call raises its error.
 [[nodiscard]] py::list get_several(OpenQueue& open, Py_ssize_t most, Patience& patience);
 
+/// After a call that has put a message, or taken one.
+void ensure_manager(Session& session);
+
 /// What this thread received before is completed when it asks for the next message.
 void complete_all(Queue& queue);
 

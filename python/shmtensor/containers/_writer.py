@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copyreg
 import pickle
+import sys
 from array import array
 from collections import ChainMap
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,12 @@ class Writer:
         """Add one item; return its number."""
         self._pack(iter((item,)), 1)
         return self._finish_one()
+
+    def take(self, item: Any) -> tuple[int, bytearray]:
+        """Return the form and the bytes of one item, of a writer that has no others."""
+        self._limit = sys.maxsize
+        self._pack(iter((item,)), 1)
+        return int.from_bytes(self._entries, "little") >> 62, self._staged
 
     def add_nested(self, table: bytes) -> int:
         """Add a key table unchanged; return its number."""

@@ -1,0 +1,322 @@
+#include "bindings/containers/caches.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/error.hpp"
+#include "base/siphash.hpp"
+#include "bindings/channel/channel_methods.hpp"
+#include "bindings/channel/object_type.hpp"
+#include "bindings/channel/waiting.hpp"
+#include "bindings/containers/item_sequence.hpp"
+#include "bindings/containers/key_index.hpp"
+#include "bindings/session/session_access.hpp"
+#include "bindings/storage/allocation.hpp"
+#include "bindings/support/gil.hpp"
+#include "bindings/support/simple_buffer.hpp"
+#include "channel/cache_turn.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+struct OpenCache final : OpenChannel {
+  static constexpr auto kName = "cache";
+
+  OpenCache(std::shared_ptr<Session> joined, const Block& block)
+      : session(std::move(joined)), core(*session, block) {}
+
+  std::shared_ptr<Session> session;
+  Cache core;
+};
+
+// An item that is too large for the memory lets others go, until it fits or so many attempts
+// failed.
+constexpr int kMostAttempts = 64;
+
+PyObject* g_fill = nullptr;  // the name of the method that builds a missing item
+
+py::object new_cache_storage(std::uint64_t max_bytes, std::string_view label) {
+  py::object storage = new_shared_storage(Cache::kBytes, default_strategy(), false);
+  const Backing& backing = as_storage(storage)->backing();
+  Cache::create({backing.arena, backing.block}, {.max_bytes = max_bytes, .label = label_of(label)});
+  return storage;
+}
+
+CacheKey key_of(const Cache& cache, PyObject* object) {
+  const std::optional<Key> key = to_key(py::reinterpret_borrow<py::object>(object));
+  if (!key) {
+    PyErr_Format(PyExc_TypeError, "a key must be a string or an integer of 64 bits, not %R",
+                 object);
+    throw py::error_already_set();
+  }
+  const auto* const number = std::get_if<std::int64_t>(&*key);
+  const auto text = number == nullptr ? std::get<std::string_view>(*key) : std::string_view();
+  const auto* const data = number != nullptr ? static_cast<const void*>(number) : text.data();
+  const std::size_t size = number != nullptr ? sizeof *number : text.size();
+  const SipKey secret = cache.session().key();
+  const SipKey other{secret.low ^ (number != nullptr ? 1u : 2u), ~secret.high};
+  return {.first = std::max<std::uint64_t>(siphash(secret, data, size), 1),
+          .second = siphash(other, data, size)};
+}
+
+// As long as the lock's owner may be stopped. With `waits`, also while the item is not there.
+template <typename Source, typename Try>
+Attempt attempt_endlessly(Source& source, ChannelCall& call, bool waits, Try&& attempt) {
+  Patience endless(true, std::numeric_limits<double>::infinity());
+  Attempt result{};
+  attempt_until(source, call, endless, [&] {
+    result = attempt();
+    const bool ends = result == Attempt::full || (result == Attempt::empty && !waits);
+    return ends ? Attempt::done : result;
+  });
+  return result;
+}
+
+py::object decode(Incoming& item) {
+  const auto form = static_cast<ItemForm>(item.kind);
+  if (!item.block) {
+    const py::object bytes = checked(PyBytes_FromStringAndSize(
+        reinterpret_cast<const char*>(item.content.data()), static_cast<Py_ssize_t>(item.size)));
+    return load_item(checked(PyMemoryView_FromObject(bytes.ptr())).ptr(), form);
+  }
+  const Block block = item.block.release();
+  const py::object storage = adopt_block(block.arena, block.number, Access::read_only);
+  return load_item(checked(PyMemoryView_FromObject(storage.ptr())).ptr(), form);
+}
+
+/// Null if the item is not there.
+py::object find(OpenCache& open, const CacheKey& key) {
+  Incoming item;
+  ChannelCall call(*open.session);
+  const Attempt found = attempt_endlessly(open.core, call, false,
+                                          [&] { return open.core.try_find(key, item, call); });
+  return found == Attempt::done ? decode(item) : py::object();
+}
+
+PyObject* get_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    const auto [name, build, wait] =
+        parse<3>("get", given, count, names, {"key", "build", "wait"}, 1);
+    OpenCache& open = opened<OpenCache>(self);
+    py::object item = find(open, key_of(open.core, name));
+    open.core.count(static_cast<bool>(item));
+    if (item) return item.release().ptr();
+    if (build == nullptr || build == Py_None) return Py_NewRef(Py_None);
+    return PyObject_CallMethodObjArgs(self, g_fill, name, build, wait != nullptr ? wait : Py_True,
+                                      nullptr);
+  });
+}
+
+// The second argument is what is returned if the item is not there.
+PyObject* find_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&] {
+    const auto [name, otherwise, counts] =
+        parse<3>("_find", given, count, names, {"key", "otherwise", "counts"}, 3);
+    OpenCache& open = opened<OpenCache>(self);
+    py::object item = find(open, key_of(open.core, name));
+    if (counts == Py_True) open.core.count(static_cast<bool>(item));
+    return item ? item.release().ptr() : Py_NewRef(otherwise);
+  });
+}
+
+PyObject* has_item(PyObject* self, PyObject* name) {
+  return guarded([&] {
+    OpenCache& open = opened<OpenCache>(self);
+    Incoming item;
+    ChannelCall call(*open.session);
+    const CacheKey key = key_of(open.core, name);
+    const Attempt found = attempt_endlessly(open.core, call, false,
+                                            [&] { return open.core.try_find(key, item, call); });
+    return PyBool_FromLong(found == Attempt::done);
+  });
+}
+
+PyObject* remove_item(PyObject* self, PyObject* name) {
+  return guarded([&] {
+    OpenCache& open = opened<OpenCache>(self);
+    ChannelCall call(*open.session);
+    const CacheKey key = key_of(open.core, name);
+    const Attempt found =
+        attempt_endlessly(open.core, call, false, [&] { return open.core.try_remove(key, call); });
+    return PyBool_FromLong(found == Attempt::done);
+  });
+}
+
+// The number of the build; -1 for a build of which no other process knows; None if the item is
+// there.
+PyObject* begin_build(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    const auto [name, wait] = parse<2>("_begin", given, count, names, {"key", "wait"}, 2);
+    OpenCache& open = opened<OpenCache>(self);
+    CacheTurn turn(open.core, key_of(open.core, name));
+    ChannelCall call(*open.session);
+    const int waits = PyObject_IsTrue(wait);
+    if (waits < 0) throw py::error_already_set();
+    const auto attempt = [&] {
+      const Attempt result = turn.try_take(call);
+      if (result == Attempt::empty && turn.is_recursive()) {
+        throw std::runtime_error("the build of an item of a cache asks for the same item");
+      }
+      return result;
+    };
+    static_cast<void>(attempt_endlessly(turn, call, waits != 0, attempt));
+    if (turn.is_there()) return Py_NewRef(Py_None);
+    return PyLong_FromLong(turn.record() ? static_cast<long>(*turn.record()) : -1);
+  });
+}
+
+PyObject* end_build(PyObject* self, PyObject* number) {
+  return guarded([&] {
+    const Py_ssize_t record = to_number(number);
+    if (record >= 0)
+      CacheTurn::end(opened<OpenCache>(self).core, static_cast<std::uint32_t>(record));
+    return Py_NewRef(Py_None);
+  });
+}
+
+bool evict(OpenCache& open, Evict which) {
+  ChannelCall call(*open.session);
+  return attempt_endlessly(open.core, call, false,
+                           [&] { return open.core.try_evict(which, call); }) == Attempt::done;
+}
+
+// Lets items go of which this process can use the memory, else any.
+bool make_room(OpenCache& open, std::uint64_t bytes) {
+  const std::uint64_t before = open.core.numbers().bytes;
+  bool any = false;
+  while (evict(open, Evict::own) || (!any && evict(open, Evict::unheld))) {
+    any = true;
+    if (open.core.numbers().bytes + bytes <= before) break;
+  }
+  return any;
+}
+
+bool add(OpenCache& open, const CacheKey& key, ItemForm form, std::span<const std::byte> bytes) {
+  Session& session = *open.session;
+  Outgoing item{.kind = static_cast<std::uint32_t>(form), .content = {}, .block = {}};
+  item.access = Access::read_only;
+  HeldBlock block;
+  if (bytes.size() <= MessageEntry::kContent) {
+    item.content = bytes;
+  } else {
+    block = HeldBlock(allocate_block(session, bytes.size(), Strategy::file_descriptor));
+    const std::span<std::byte> to = bytes_of(block->arena, block->number, Access::read_write);
+    without_gil_if(bytes.size() >= kLong,
+                   [&] { std::memcpy(to.data(), bytes.data(), bytes.size()); });
+    item.block = *block;
+    item.block_bytes = block->arena->size(block->number);
+  }
+  ChannelCall call(session);
+  const Attempt added =
+      attempt_endlessly(open.core, call, false, [&] { return open.core.try_add(key, item, call); });
+  return added == Attempt::done;
+}
+
+// False if there is no room.
+PyObject* add_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&] {
+    const auto [name, form, data] =
+        parse<3>("_add", given, count, names, {"key", "form", "data"}, 3);
+    OpenCache& open = opened<OpenCache>(self);
+    const CacheKey key = key_of(open.core, name);
+    const SimpleBuffer buffer(data);
+    const auto number = static_cast<ItemForm>(to_number(form));
+    bool added = false;
+    for (int i = 0; i < kMostAttempts && !added; ++i) {
+      try {
+        added = add(open, key, number, buffer.bytes());
+        break;
+      } catch (const OutOfMemory&) {
+        if (!make_room(open, buffer.bytes().size())) break;
+      }
+    }
+    ensure_manager(*open.session);
+    return PyBool_FromLong(added);
+  });
+}
+
+PyObject* set_limit(PyObject* self, PyObject* bytes) {
+  return guarded([&] {
+    OpenCache& open = opened<OpenCache>(self);
+    const std::uint64_t most = PyLong_AsUnsignedLongLong(bytes);
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    open.core.set_max_bytes(most);
+    while (most != 0 && open.core.numbers().bytes > most && evict(open, Evict::unheld)) {
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* clear(PyObject* self, PyObject*) {
+  return guarded([&] {
+    OpenCache& open = opened<OpenCache>(self);
+    while (evict(open, Evict::any)) {
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+
+py::object numbers_of(const Cache& cache) {
+  const Cache::Numbers numbers = cache.numbers();
+  py::dict result;
+  result["hits"] = numbers.hits;
+  result["misses"] = numbers.misses;
+  result["items"] = numbers.items;
+  result["bytes"] = numbers.bytes;
+  result["evictions"] = numbers.evictions;
+  result["max_bytes"] =
+      numbers.max_bytes == 0 ? py::none() : py::object(py::int_(numbers.max_bytes));
+  return result;
+}
+
+PyMethodDef g_cache_methods[] = {
+    {"get", method(get_item), kWithNames,
+     "get($self, key, build=None, wait=True)\n--\n\n"
+     "Return the item of a key, which one process builds if it is missing.\n\n"
+     "Parameters\n----------\n"
+     "key\n    A string, or an integer of 64 bits.\n"
+     "build\n    A function without arguments that returns the item. None: return None if it is "
+     "missing.\n"
+     "wait\n    True: wait while another thread or process builds the item; if that ends without "
+     "an item, this one\n    builds. False: build it, too.\n\n"
+     "Returns\n-------\nobject\n"
+     "    The item, with arrays that are read-only views of shared memory, also where it was "
+     "built. If there was no\n    room for it, what `build` returned.\n\n"
+     "Raises\n------\n"
+     "TypeError\n    If the key is neither a string nor an integer of 64 bits.\n"
+     "pickle.PicklingError\n    If the item cannot be pickled.\n"
+     "RuntimeError\n    If `build` asks for the same item.\n"
+     "Exception\n    What `build` raises. Nothing is added then."},
+    {"_find", method(find_item), kWithNames, nullptr},
+    {"_begin", method(begin_build), kWithNames, nullptr},
+    {"_end", end_build, METH_O, nullptr},
+    {"_add", method(add_item), kWithNames, nullptr},
+    {"_remove", remove_item, METH_O, nullptr},
+    {"_set_limit", set_limit, METH_O, nullptr},
+    {"__contains__", has_item, METH_O, nullptr},
+    {"clear", clear, METH_NOARGS, "Remove all items; what processes have of them stays."},
+    {"stats", call_core<OpenCache, numbers_of>, METH_NOARGS,
+     "Return a dict: hits, misses, items, bytes, evictions, max_bytes.\n\n"
+     "Of all processes, since the cache was made. Each item has 320 bytes besides its value."},
+    {},
+};
+PyGetSetDef g_cache_properties[] = {{}};
+PyMemberDef g_cache_members[] = {kWeakReferences, kStorage, {}};
+
+}  // namespace
+
+void add_caches(py::module_& module) {
+  module.add_object("CacheBase", make_type<OpenCache>("shmtensor._core.CacheBase", g_cache_methods,
+                                                      g_cache_properties, g_cache_members));
+  module.def("new_cache_storage", &new_cache_storage);
+  g_fill = py::str("_fill").release().ptr();
+}
+
+}  // namespace shmtensor::python
