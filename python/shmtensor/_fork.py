@@ -13,9 +13,10 @@ from __future__ import annotations
 import _imp
 import os
 import threading
+import time
 import weakref
 from contextlib import suppress
-from importlib import _bootstrap, import_module
+from importlib import _bootstrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,10 +38,9 @@ __all__ = [
     "reset_in_forked_children",
 ]
 
-# In seconds. Bounded: a finalizer or a signal handler may run in the thread that holds the lock, and wait for
-# a lock that the forking thread holds, such as that of `logging`.
+# In seconds. Bounded: a finalizer or a signal handler in the thread that holds the lock, or a module that a
+# thread imports, may wait for a lock that the forking thread holds, such as that of `logging`.
 _FORK_TIMEOUT = 1.0
-_MOST_WAITS = 20
 
 _module_locks: Any = getattr(_bootstrap, "_module_locks", {})  # each while a thread uses it
 _locks: list[RenewedLock] = []
@@ -112,34 +112,31 @@ class Descriptor:
         self._close(close)  # without the lock: a finalizer should not wait, and the descriptor is unused
 
 
-def _half_imported() -> str | None:
-    """Return the name of a module of this package that another thread imports, None if there is none."""
-    for name, reference in list(_module_locks.items()):
-        owner = getattr(reference(), "owner", None)
-        if name.startswith("shmtensor.") and owner not in (None, threading.get_ident()):
-            return name  # type: ignore[no-any-return]
-    return None
+def _is_half_imported() -> bool:
+    """Return True if another thread imports a module of this package."""
+    return any(
+        name.startswith("shmtensor.")
+        and getattr(reference(), "owner", None) not in (None, threading.get_ident())
+        for name, reference in list(_module_locks.items())
+    )
 
 
 def _before() -> None:
     """Acquire the lock while no other thread imports a module of this package, nor can begin to.
 
     The package imports most of its modules when they are first used. A child in which such a module is half
-    imported would wait for it forever. Importing it here waits for the thread that imports it. Without the
-    import lock, which the fork itself acquires, too, a thread could begin before the fork.
+    imported would wait for it forever. Without the import lock, which the fork itself acquires, too, a thread
+    could begin before the fork.
     """
-    for _ in range(_MOST_WAITS):
+    end = time.monotonic() + _FORK_TIMEOUT
+    while True:
         no_fork().acquire(timeout=_FORK_TIMEOUT)
         _imp.acquire_lock()
-        name = _half_imported()
-        if name is None:
+        if not _is_half_imported() or time.monotonic() > end:
             return
         _imp.release_lock()
         _in_parent()
-        with suppress(Exception):  # the other thread raises it, too
-            import_module(name)
-    no_fork().acquire(timeout=_FORK_TIMEOUT)
-    _imp.acquire_lock()
+        time.sleep(0.001)
 
 
 def _in_parent() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
 __all__ = ["wait_in_thread"]
@@ -19,6 +19,8 @@ async def wait_in_thread(attempt: Callable[[float], bool], undo: Callable[[], ob
 
     If the task is cancelled after that, `undo` is called.
     """
+    import asyncio  # takes as long as all of this package
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 

@@ -17,7 +17,7 @@ from shmtensor import _fork
 from shmtensor._fork import RenewedLock, no_fork
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
 from shmtensor.multiprocessing._spawn.report import ReportPipe
-from tests.helpers.children import fork
+from tests.helpers.children import fork, output, run_python
 
 
 def is_open(fd) -> bool:
@@ -93,6 +93,26 @@ def test_child_can_import_what_another_thread_was_importing(monkeypatch, place) 
     finally:
         sys.modules.pop("shmtensor._slow", None)
         vars(shmtensor).pop("_slow", None)
+
+
+def test_fork_ends_although_an_import_waits_for_its_thread(tmp_path) -> None:
+    """Regression: a module that was being imported made a logger, and the forking thread had `logging`'s lock."""
+    (tmp_path / "_slow.py").write_text(
+        "import builtins, logging, time\nbuiltins.begun.set()\ntime.sleep(0.1)\nlogging.getLogger('slow')\n"
+    )
+    code = """
+        import builtins, os, sys, threading
+        from importlib import import_module
+        import shmtensor
+        import logging  # whose function before a fork runs first
+        shmtensor.__path__.append(sys.argv[1])
+        builtins.begun = threading.Event()
+        threading.Thread(target=import_module, args=("shmtensor._slow",)).start()
+        begun.wait()
+        os.waitpid(os.fork() or os._exit(0), 0)
+        print("forked")
+    """
+    assert output(run_python(code, arguments=(str(tmp_path),), timeout=60)) == "forked\n"
 
 
 def test_closed_descriptor_is_not_closed_again_in_the_child(monkeypatch) -> None:
