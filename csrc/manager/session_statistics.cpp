@@ -25,7 +25,8 @@ void count(const Segment& segment, const SessionMemory& memory, Statistics& stat
     if (BlockWord(segment.record(block).word.load()).is_free()) continue;
     ++statistics.blocks;
     statistics.bytes_live += segment.record(block).size.load();
-    if (const auto queue = summarize_queue(segment, block, memory)) {
+    const auto queue = summarize_queue(segment, block, memory);
+    if (queue && !queue->is_cache) {
       ++statistics.queues;
       statistics.queued += queue->messages;
     }

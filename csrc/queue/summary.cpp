@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "os/read_file.hpp"
 #include "queue/broadcast_layout.hpp"
+#include "queue/cache_layout.hpp"
 #include "queue/kept.hpp"
 #include "queue/layout.hpp"
 
@@ -39,8 +40,21 @@ std::uint64_t count_returned(const QueueHeader& header, const Fd& file, std::uin
       records, [](const KeptRecord& one) { return one.owner.load() == KeptRecord::kReturned; }));
 }
 
+/// What queues and broadcasts have in common. Returns false if the header is damaged.
+template <typename Header>
+bool read_common(const Header& header, QueueSummary& seen) {
+  const QueueStage stage = header.stage.load();
+  seen.limit = header.limit.load();
+  seen.put = header.tail.count.load();
+  seen.getters = (header.getters.load() & 1) != 0;
+  seen.putters = (header.putters.load() & 1) != 0;
+  seen.shut_down = stage == QueueStage::shut_down;
+  return stage <= QueueStage::shut_down;
+}
+
 /// Returns false if the header is damaged. `at` is its place in the file.
 bool count(const QueueHeader& header, const Fd& file, std::uint64_t at, QueueSummary& seen) {
+  if (!read_common(header, seen)) return false;
   const std::uint64_t tail = header.tail.count.load();
   const std::uint64_t head = header.head.count.load();
   if (std::max(between(tail, head), between(head, tail)) >= kImpossible) return false;
@@ -54,6 +68,7 @@ bool count(const QueueHeader& header, const Fd& file, std::uint64_t at, QueueSum
 }
 
 bool count(const BroadcastHeader& header, const Fd& file, std::uint64_t at, QueueSummary& seen) {
+  if (!read_common(header, seen)) return false;
   if (seen.limit == 0 || seen.limit > BroadcastHeader::kMostMessages) return false;
   for (const ReaderRecord& reader : header.readers) {
     if (!reader.reads()) continue;
@@ -78,6 +93,16 @@ bool count(const BroadcastHeader& header, const Fd& file, std::uint64_t at, Queu
   return true;
 }
 
+bool count(const CacheHeader& header, const Fd& /*file*/, std::uint64_t /*at*/,
+           QueueSummary& seen) {
+  const std::uint64_t changes = header.changes.count.load();
+  seen.is_cache = true;
+  seen.messages = header.items[changes % 2].load();
+  seen.put = (changes + seen.messages) / 2;  // of all changes, so many added an item
+  seen.bytes = header.changes.bytes_of(changes);
+  return seen.messages < kImpossible;
+}
+
 template <typename Header>
 std::optional<QueueSummary> summarize(const Segment& segment, BlockNumber block,
                                       const SessionMemory& memory, std::uint64_t magic) {
@@ -92,18 +117,12 @@ std::optional<QueueSummary> summarize(const Segment& segment, BlockNumber block,
   const std::uint64_t at = segment.layout().data() + offset;
   Header header;  // its words are aligned, so the kernel copies each as a whole
   if (!read_file(*file, at, std::as_writable_bytes(std::span(&header, 1)))) return std::nullopt;
-  const QueueStage stage = header.stage.load();
   QueueSummary seen{.label = header.label,
                     .arena = segment.number(),
                     .block = block,
-                    .limit = header.limit.load(),
                     .max_bytes = header.max_bytes.load(),
-                    .put = header.tail.count.load(),
-                    .processes = count_processes(segment, block, memory),
-                    .getters = (header.getters.load() & 1) != 0,
-                    .putters = (header.putters.load() & 1) != 0,
-                    .shut_down = stage == QueueStage::shut_down};
-  if (stage > QueueStage::shut_down || !count(header, *file, at, seen)) {
+                    .processes = count_processes(segment, block, memory)};
+  if (!count(header, *file, at, seen)) {
     seen = {.label = seen.label,
             .arena = seen.arena,
             .block = block,
@@ -139,6 +158,8 @@ std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber 
         return summarize<QueueHeader>(segment, block, memory, kQueueMagic);
       case TicketContents::Kind::broadcast:
         return summarize<BroadcastHeader>(segment, block, memory, kBroadcastMagic);
+      case TicketContents::Kind::cache:
+        return summarize<CacheHeader>(segment, block, memory, kCacheMagic);
       default:
         return std::nullopt;
     }

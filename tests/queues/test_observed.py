@@ -53,6 +53,22 @@ def test_numbers(strategy: str) -> None:
     assert only_one()["state"] == "shut down"
 
 
+def test_a_cache_is_listed_with_its_items() -> None:
+    cache: Any = st.SharedCache(max_bytes=2000, label="images")
+    for key in range(7):
+        cache.get(key, lambda: None)
+    seen = only_one()
+    assert {name: seen[name] for name in ("label", "state", "messages", "bytes", "max_bytes", "put")} == {
+        "label": "images",
+        "state": "cache",
+        "messages": 6,
+        "bytes": cache.stats()["bytes"],
+        "max_bytes": 2000,
+        "put": 7,
+    }
+    assert (st.stats()["queues"], st.stats()["queued"]) == (0, 0)
+
+
 def test_rings_in_use() -> None:
     q = st.Queue()
     for number in range(1000):

@@ -106,7 +106,10 @@ py::list in_flight_of(const SessionMemory& memory) {
 
 py::dict describe(const QueueSummary& queue) {
   const std::string label = text_of(queue.label);
-  const char* const state = queue.damaged ? "damaged" : queue.shut_down ? "shut down" : "open";
+  const char* const state = queue.damaged     ? "damaged"
+                            : queue.is_cache  ? "cache"
+                            : queue.shut_down ? "shut down"
+                                              : "open";
   return py::dict("label"_a = checked(PyUnicode_DecodeUTF8(
                       label.data(), static_cast<Py_ssize_t>(label.size()), "replace")),
                   "arena"_a = queue.arena, "block"_a = queue.block, "state"_a = state,
