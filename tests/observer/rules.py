@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.observer import broadcasts as broadcast_layout
+from tests.observer import caches as cache_layout
 from tests.observer import primitives as primitive_layout
 from tests.observer import queues as queue_layout
 from tests.observer.files import ArenaFile, Block
@@ -16,7 +17,7 @@ def judge(snapshot: Snapshot) -> list[str]:
     """Return all problems of a session; none if it is consistent."""
     rules = [
         patterns, lost_blocks, dead_bits, overlapping_blocks, tickets, holdings, descriptors, mappings,
-        queues, broadcasts, primitives, draining_blocks,
+        queues, broadcasts, caches, primitives, draining_blocks,
     ]  # fmt: skip
     if snapshot.allow_data_loss:
         rules.remove(tickets)  # their arenas may be lost with owner and manager
@@ -135,6 +136,20 @@ def broadcasts(snapshot: Snapshot) -> Iterator[str]:
                 yield f"{text} has a reader of slot {reader.slot}, without a live process"
             if reader.next is None or reader.next > count:
                 yield f"{text} has {count} messages, and the next one of a reader is {reader.next}"
+
+
+def caches(snapshot: Snapshot) -> Iterator[str]:
+    """While no process uses a cache, it is not locked, none builds, and its items are those that it counts."""
+    for cache in snapshot.caches:
+        text, found = f"the cache in {name(cache.arena, cache.block)}", cache.found()
+        if cache.magic != cache_layout.MAGIC:
+            yield f"{text} begins with {cache.magic!r}"
+        if cache.lock or cache.change:
+            yield f"{text} is locked: {cache.lock:#x}, with the change {cache.change:#x}"
+        if cache.builders:
+            yield f"{text} has items that slots {cache.builders} build"
+        if cache.all_tables and (len(found), sum(found)) != (cache.items, cache.bytes):
+            yield f"{text} has {len(found)} items of {sum(found)} bytes, and counts {cache.items}, {cache.bytes}"
 
 
 def primitives(snapshot: Snapshot) -> Iterator[str]:

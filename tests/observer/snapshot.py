@@ -14,6 +14,7 @@ import numpy as np
 from shmtensor.multiprocessing._pool.running import BYTES as POOL_BYTES
 from tests.observer import processes
 from tests.observer.broadcasts import BroadcastBlock, read_broadcast
+from tests.observer.caches import CacheBlock, read_cache
 from tests.observer.files import ArenaFile, Block, SessionFile
 from tests.observer.patterns import mismatch
 from tests.observer.primitives import PrimitiveBlock, read_primitive
@@ -51,6 +52,7 @@ class Snapshot:
     broken: list[tuple[ArenaFile, Block, str]]  # patterns
     queues: list[QueueBlock]
     broadcasts: list[BroadcastBlock]
+    caches: list[CacheBlock]
     primitives: list[PrimitiveBlock]
     managers: list[int]
     allow_data_loss: bool = False  # owners and manager were killed together: memfds may be gone
@@ -98,6 +100,10 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
         found_broadcasts = [
             read_broadcast(fd, arena, block) for fd, arena in arenas for block in arena.blocks
         ]
+        by_number = {arena.number: (fd, arena) for fd, arena in arenas}
+        found_caches = [
+            read_cache(fd, arena, block, by_number) for fd, arena in arenas for block in arena.blocks
+        ]
         found_primitives = [
             read_primitive(fd, arena, block) for fd, arena in arenas for block in arena.blocks
         ]
@@ -112,8 +118,9 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
     found = {arena.number: arena for _, arena in arenas}
     queues = [queue for queue in found_queues if queue is not None]
     broadcasts = [broadcast for broadcast in found_broadcasts if broadcast is not None]
+    caches = [cache for cache in found_caches if cache is not None]
     primitives = [primitive for primitive in found_primitives if primitive is not None]
-    return Snapshot(memory, found, members, alive, broken, queues, broadcasts, primitives, managers)
+    return Snapshot(memory, found, members, alive, broken, queues, broadcasts, caches, primitives, managers)
 
 
 def _member(session: str, pid: int, report: Path) -> Member:
@@ -132,7 +139,9 @@ def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
         content = os.pread(fd, block.size, arena.data_at + block.offset)
         if len(content) != block.size or block.size % 8 or block.size == 0:
             found.append((arena, block, f"{len(content)} of {block.size} bytes are stored"))
-        elif (why := mismatch(content)) and not (_may_be_of_pool(content) or _may_be_counters(content)):
+        elif (why := mismatch(content)) and not (
+            _may_be_of_pool(content) or _may_be_counters(content) or _may_be_cached(content)
+        ):
             found.append((arena, block, f"broken pattern in {block.size} bytes: {why}"))
     return found
 
@@ -145,6 +154,13 @@ def _may_be_of_pool(content: bytes) -> bool:
 def _may_be_counters(content: bytes) -> bool:
     """Return True if these may be the counters that a lock protects."""
     return len(content) == 16 and int(np.frombuffer(content, np.uint64).max()) < 1 << 40
+
+
+def _may_be_cached(content: bytes) -> bool:
+    """Return True if this is the item of a cache: an array with a pattern."""
+    head = np.frombuffer(content[:32], np.uint64).tolist()
+    is_array = len(head) == 4 and head[:2] == [1, 0] and head[3] < len(content)
+    return is_array and mismatch(content[head[3] :]) is None
 
 
 def name(arena: ArenaFile, block: Block) -> str:

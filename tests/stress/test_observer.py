@@ -205,6 +205,26 @@ def test_observer_reports_primitive_that_is_locked_or_damaged(subject) -> None:
 
 
 @pytest.mark.thorough
+def test_observer_reports_cache_that_is_locked_or_miscounted(subject) -> None:
+    subject.order("cache")
+    assert subject.problems() == [], "two tables of items that are patterns"
+    (cache,) = subject.snapshot().caches
+    assert (len(cache.tables), len(cache.found())) == (2, 100)
+    free = next(place for place in range(64) if cache.tables[0][320 * place + 256] % 2 == 0)
+    start = cache.arena.data_at + cache.block.offset
+    faults = [
+        (64, 6, "is locked: 0x6"),
+        (144, 1 << 24, "with the change 0x1000000"),
+        (1280, 6, "that slots [5] build"),
+        (128, 99, "and counts 99"),
+        (88, 5, "and counts 100, 5"),
+        (25344 + 320 * free + 256, 1, "has 101 items"),
+        (0, 7, "begins with"),
+    ]
+    check_damage(subject, start, faults)
+
+
+@pytest.mark.thorough
 def test_observer_reports_draining_block(subject) -> None:
     subject.write(PART + 77 * 32, 2)
     assert subject.problems() == ["blocks [77] of arena 1 are still draining"]

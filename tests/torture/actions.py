@@ -8,6 +8,8 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.observer.patterns import new_tag
@@ -15,6 +17,7 @@ from tests.torture import broadcasts
 from tests.torture import run_state as states
 from tests.torture.blows import BLOWS
 from tests.torture.broadcasts import BROADCASTS, SharedBroadcast, drain_broadcasts
+from tests.torture.caches import CACHES, SharedItems, release_caches
 from tests.torture.greenlets import GREENLETS
 from tests.torture.latest import LATEST, SharedLatest
 from tests.torture.limits import LIMITED
@@ -34,7 +37,7 @@ KINDS = (*WITHOUT_QUEUE, "Queue", "SimpleQueue", "JoinableQueue", "st.Queue", "P
 
 
 class ActorState:
-    """The tensors, queues, broadcasts and locks that one thread of an actor holds."""
+    """The tensors, queues, broadcasts, caches and locks that one thread of an actor holds."""
 
     LEAVE = object()
 
@@ -46,6 +49,8 @@ class ActorState:
         self.readers: list[broadcasts.Reader] = []
         self.locks: list[SharedLocks] = []
         self.latest: list[SharedLatest] = []
+        self.caches: list[SharedItems] = []
+        self.items: list[np.ndarray[Any, Any]] = []  # of caches
         self.writers: dict[tuple[int, int], tuple[int, int]] = {}  # of a broadcast and a process
         self.has_orphan_thread = False
         self.made = 0
@@ -76,6 +81,7 @@ class ActorState:
             SharedQueue: self.queues,
             SharedBroadcast: self.broadcasts,
             SharedLatest: self.latest,
+            SharedItems: self.caches,
             SharedLocks: self.locks,
         }
         return known.get(kind)
@@ -201,12 +207,13 @@ def collect_garbage(actor_state: ActorState, rng: random.Random) -> None:
 
 
 def receive_all(actor_state: ActorState) -> None:
-    """Receive all messages, and release their tensors, all queues, broadcasts and locks."""
+    """Receive all messages, and release their tensors, all queues, broadcasts, caches and locks."""
     rng = random.Random(0)
     while True:
         drain_broadcasts(actor_state)
         drain_locks(actor_state)
         actor_state.latest.clear()
+        release_caches(actor_state)
         contents = [box.receive_bytes() for box in actor_state.state.boxes]
         contents.append(read_file(actor_state.state.mail, rng))
         if not any(contents) and not drain_queues(actor_state):
@@ -221,5 +228,5 @@ ACTIONS = [
     (allocate, 20.0), (release_one, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
     (collect_mail, 25), (forward, 8), (load_twice, 3), (write_mail, 2), (read_mail, 2.2),
     (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2), *BLOWS, *GREENLETS, *LIMITED,
-    *QUEUES, *BROADCASTS, *LATEST, *LOCKS,
+    *QUEUES, *BROADCASTS, *LATEST, *CACHES, *LOCKS,
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import shmtensor as st
 from shmtensor import _core
 from shmtensor.storage import Storage
-from tests.torture import broadcasts, latest, locks, queues
+from tests.torture import broadcasts, caches, latest, locks, queues
 from tests.torture import run_state as states
 from tests.torture.actions import ACTIONS, ActorState, receive_all
 from tests.torture.mp_workload import watch_parent
@@ -88,6 +88,7 @@ class Actor:
         del actor_state.readers[: -broadcasts.MOST]
         del actor_state.locks[: -locks.MOST]
         del actor_state.latest[: -latest.MOST]
+        del actor_state.caches[: -caches.MOST]
         self.life -= 1
         self.row[states.OPERATIONS] += 1
 
@@ -102,6 +103,7 @@ class Actor:
                 queues.drain_queues(self.actor_state)
                 locks.drain_locks(self.actor_state)
                 self.actor_state.latest.clear()
+                caches.release_caches(self.actor_state)
                 return False
             self.release_all()
         if order == DRAIN:
@@ -124,8 +126,9 @@ class Actor:
             yield from (shared.queue._storage for shared in actor_state.queues)
             yield from (shared.broadcast._storage for shared in actor_state.broadcasts)
             yield from (reader.shared.broadcast._storage for reader in actor_state.readers)
-            for shared in (*actor_state.locks, *actor_state.latest):
+            for shared in (*actor_state.locks, *actor_state.latest, *actor_state.caches):
                 yield from shared.storages()
+            yield from caches.storages_of(actor_state.items)
 
     def release_all(self) -> None:
         """Release all; leave the queues of the second thread to this one."""
@@ -133,6 +136,7 @@ class Actor:
             broadcasts.drain_broadcasts(actor_state)
             locks.drain_locks(actor_state)
             actor_state.latest.clear()
+            caches.release_caches(actor_state)
             actor_state.held.clear()
         if self.helper is not None:
             for shared in self.helper.actor_state.queues:

@@ -11,7 +11,7 @@ from multiprocessing.reduction import ForkingPickler
 
 import shmtensor as st
 from shmtensor import _core
-from tests.observer.patterns import new_tag
+from tests.observer.patterns import new_tag, pattern
 from tests.torture.transports import new_letter
 
 path = sys.argv[1]
@@ -48,6 +48,10 @@ for line in sys.stdin:
             queues[0].put((i, letters[0]))
     elif line.startswith("primitives"):
         queues += [st.Lock(), st.BoundedSemaphore(2)]
+    elif line.startswith("cache"):
+        queues.append(st.SharedCache())
+        for key in range(100):
+            queues[0].get(key, lambda key=key: pattern(new_tag(key), 50))
     elif line.startswith("empty"):
         for held in letters, queues, readers:
             held.clear()
