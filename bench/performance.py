@@ -76,8 +76,6 @@ LINES = (
         ours=QUEUE,
     ),
     Line("a fresh tensor of 64 MiB, and an answer", "handover", "64 MiB, fresh", ALL),
-    Line("1,000 fresh tensors in one message, each", "list", "1000, fresh", ALL),
-    Line("1 MiB to 4 workers, and answers", "fanout", "to 4", ALL),
     Line("a task of a pool with 1 MiB", "pool", "1 MiB", ALL),
     Line("system calls that 1 MiB adds to a message", "syscalls", "1 MiB, same: of its own", ALL),
     Line(
@@ -102,7 +100,6 @@ LINES = (
     Line("copy 64 KiB into shared memory", "copyin", "64 KiB", ALL),
     Line("copy 64 MiB into shared memory", "copyin", "64 MiB", ALL),
     Line("the same, into memory that was never used", "copyin", "64 MiB, cold", ALL),
-    Line("a new consumer reads 256 MiB", "read", "first read", TORCH | SEGMENTS),
     Line(
         "tensors in two processes with 1,024 descriptors",
         "most",
@@ -152,7 +149,6 @@ LINES = (
         {'`set_sync("event")`': "shmtensor, event", "torch": "torch"},
         ours="shmtensor, host",
     ),
-    Line("memory of a killed process is free after", "deaths", "own", {}),
 )
 
 
@@ -237,8 +233,6 @@ def _of_gpu(record: dict[str, Any]) -> Iterator[tuple[str, str, str, float]]:
     for peer, kernels in record.get("flight", {}).items():
         for kernel, times in kernels.items():
             yield "flight", kernel, peer, times["put"] * 1e3
-    if "deaths" in record:
-        yield "deaths", "own", "shmtensor", record["deaths"]["own"]["median ms"] * 1e3
 
 
 def machines(folder: Path = RESULTS) -> list[Machine]:
