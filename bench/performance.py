@@ -116,10 +116,8 @@ LINES = (
     Line("DataLoader: 20 tensors of 4 KiB", "dataloader", "sample, shmtensor", {"torch": ""}),
     Line("DataLoader: a batch of 38 MB", "dataloader", "batch, shmtensor", {"torch": ""}),
     Line("Dask: a private array of 256 MiB", "dask", "array, time", {"Dask": ""}),
-    Line("Dask: a tensor of 256 MiB", "dask", "tensor, time", {"Dask": ""}),
     Line("Dask: a shuffle of 1 GB", "dask", "shuffle, time", {"Dask": ""}),
     Line("joblib: a private array of 32 MiB", "joblib", "argument, loky", {"joblib": ""}),
-    Line("joblib: a tensor of 32 MiB", "joblib", "tensor, loky", {"joblib": ""}),
     Line("Ray: an actor reads 64 MiB", "ray", "read, store", {"Ray": ""}),
     Line("the same, Ray with zero copies", "ray", "read, zero-copy", {"Ray": ""}),
     Line("Ray: a message without a tensor", "ray", "empty, store", {"Ray": ""}),
@@ -131,13 +129,6 @@ LINES = (
         "`DataLoader(pin_memory=True)`: a batch of 38 MB",
         "batches",
         "ms",
-        {"torch": "torch, pinned"},
-        ours="shmtensor, pinned",
-    ),
-    Line(
-        "the trainer's processor time for it",
-        "batches",
-        "trainer's ms",
         {"torch": "torch, pinned"},
         ours="shmtensor, pinned",
     ),
@@ -228,8 +219,7 @@ def _of_gpu(record: dict[str, Any]) -> Iterator[tuple[str, str, str, float]]:
     for peer, found in record.get("weights", {}).items():
         yield "weights", "read", peer, found["ms"]["read"] * 1e3
     for peer, found in record.get("batches", {}).items():
-        for row in ("ms", "trainer's ms"):
-            yield "batches", row, peer, found["images of 38 MB"][row] * 1e3
+        yield "batches", "ms", peer, found["images of 38 MB"]["ms"] * 1e3
     for peer, kernels in record.get("flight", {}).items():
         for kernel, times in kernels.items():
             yield "flight", kernel, peer, times["put"] * 1e3
