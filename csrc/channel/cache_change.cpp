@@ -1,4 +1,5 @@
-// The changes of a cache: items that are added, removed and evicted.
+// The changes of a cache: items that are added, removed and evicted. docs/design/caches.md explains
+// the order of the steps.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// The layout of a cache's shared memory.
+// The layout of a cache's shared memory. docs/design/caches.md proves its protocol.
 //
 // The first block has the lock of the writers, what is being built, and a table of items. Each
 // further table is a block of its own, twice as large as the one before.
