@@ -2,6 +2,8 @@
 
 No process writes into such a block, and each receiver maps it privately, so several receivers can write into
 what they received. The bytes are compared before a block is used again, since tasks do change arrays.
+
+Read-only tensors become private arrays in the same way.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import shmtensor._core as _core
+from shmtensor._layout import byte_bounds, bytes_at
 from shmtensor.errors import StaleHandleError
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ __all__ = [
     "equal",
     "order_of",
     "owner_of",
+    "private_array",
+    "private_bytes",
     "private_view",
     "rebuild_private",
     "reduce_to_copy",
@@ -42,6 +47,8 @@ _handles: dict[_Key, tuple[weakref.ref[Any], bytes]] = {}
 
 A handle keeps nothing allocated: the copy lives as long as a receiver, or an unread message, has it.
 """
+
+_SMALL = 64 * 1024  # bytes: a copy of less is faster than a mapping
 
 _PIECE = 256 * 1024  # bytes: two pieces and the result of their comparison fit into a processor's cache
 
@@ -61,6 +68,41 @@ def private_view(block: Storage) -> memoryview:
         return memoryview(_core.PrivateView(block))
     except OSError:
         return memoryview(np.frombuffer(memoryview(block), np.uint8).copy())
+
+
+def private_bytes(content: Bytes) -> Bytes | None:
+    """Return read-only bytes of a block as private memory, into which this process may write.
+
+    Few bytes are copied, and those of a file; other pages when they are written. The result keeps the block.
+    None: the bytes are not in shared memory, or the kernel refuses the mapping.
+    """
+    address, nbytes = address_of(content), content.nbytes
+    block = _core.storage_at(address, nbytes)
+    if block is None:
+        return None
+    private: Bytes | None = None
+    if nbytes < _SMALL or block.filename is not None:
+        private = content.copy()
+    else:
+        with suppress(OSError):
+            first = address - block.data_ptr()
+            private = np.frombuffer(memoryview(_core.PrivateView(block)), np.uint8)[first : first + nbytes]
+    return private
+
+
+def private_array(tensor: _core.TensorBase) -> Array:
+    """Return what `Tensor.numpy` does if the array is to be private."""
+    array = tensor.numpy()
+    address: int = array.__array_interface__["data"][0]
+    low, high = byte_bounds(address, array.shape, array.strides, array.itemsize)
+    # Elements that overlap, as after `numpy.broadcast_to`, are to be written one by one.
+    if not array.flags.writeable and _SMALL <= array.nbytes <= high - low:
+        content = private_bytes(bytes_at(array, low, high - low, readonly=True))
+        if content is not None:
+            made: Array = np.ndarray(array.shape, array.dtype, content, address - low, array.strides)
+            return made
+    copy: Array = array.copy("K")
+    return copy
 
 
 def copy_of(content: Bytes) -> Storage:

@@ -108,7 +108,8 @@ def test_copies_work_in_every_direction() -> None:
 def test_host_access_to_device_memory_raises() -> None:
     tensor = st.ones(3, device="cuda")
     by_numpy = [lambda: np.asarray(tensor), lambda: tensor + 1, lambda: np.add(1, 1, out=tensor)]
-    for look in (tensor.numpy, lambda: memoryview(tensor), lambda: np.sum([1], where=tensor), *by_numpy):
+    by_numpy += [tensor.numpy, lambda: tensor.numpy(private=True), lambda: np.sum([1], where=tensor)]
+    for look in (lambda: memoryview(tensor), *by_numpy):
         with pytest.raises((TypeError, BufferError), match=r"cuda:0.*cpu\(\)"):
             look()
     with pytest.raises(AttributeError, match=r"use \.cupy\(\)\.sum"):

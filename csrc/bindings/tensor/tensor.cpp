@@ -12,6 +12,7 @@
 
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/device_support.hpp"
+#include "bindings/support/arguments.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/objects.hpp"
 #include "bindings/tensor/buffer.hpp"
@@ -135,8 +136,20 @@ PyObject* layout(PyObject* self, PyObject*) {
   });
 }
 
-PyObject* numpy(PyObject* self, PyObject*) {
-  return guarded([&] { return to_numpy(*as_tensor(self)).release().ptr(); });
+PyObject* numpy(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&] {
+    if (count != 0) throw py::type_error("numpy() takes no positional arguments");
+    if (names != nullptr) {
+      const auto [asked] = parse<1>("numpy", given, 0, names, {"private"}, 0);
+      const int is_private = PyObject_IsTrue(asked);
+      if (is_private < 0) throw py::error_already_set();
+      if (is_private != 0) {
+        const py::object make = py::module_::import("shmtensor._copies").attr("private_array");
+        return checked(PyObject_CallOneArg(make.ptr(), self)).release().ptr();
+      }
+    }
+    return to_numpy(*as_tensor(self)).release().ptr();
+  });
 }
 
 // --- properties ---
@@ -215,12 +228,35 @@ PyGetSetDef g_properties[] = {
 };
 
 PyMethodDef g_methods[] = {
-    {"numpy", numpy, METH_NOARGS,
-     "numpy()\n--\n\n"
-     "Return a NumPy array over the same memory.\n\n"
-     "Nothing is copied: writes to the array are writes to the tensor, in every process that has "
-     "it.\n"
-     "The array keeps the memory alive; it is read-only if the tensor is."},
+    {"numpy", method(numpy), METH_FASTCALL | METH_KEYWORDS,
+     "numpy($self, /, *, private=False)\n--\n\n"
+     "Return a NumPy array over the same memory, or a private one.\n\n"
+     "Parameters\n"
+     "----------\n"
+     "private\n"
+     "    False: nothing is copied. Writes to the array are writes to the tensor, in every\n"
+     "    process that has it. The array is read-only if the tensor is.\n"
+     "    True: the array is writable, and no tensor and no other process sees what is written\n"
+     "    into it. Of a read-only tensor over shared memory, a page is copied when it is\n"
+     "    written: another process should not write into that memory meanwhile, because the\n"
+     "    array may have the old or the new elements. Any other tensor is copied, and so are\n"
+     "    less than 64 KiB.\n\n"
+     "Returns\n"
+     "-------\n"
+     "numpy.ndarray\n"
+     "    It keeps the memory alive that it uses.\n\n"
+     "Raises\n"
+     "------\n"
+     "TypeError\n"
+     "    If the tensor is on a GPU.\n\n"
+     "Examples\n"
+     "--------\n"
+     ">>> import shmtensor as st\n"
+     ">>> weights = st.zeros(3).as_readonly()\n"
+     ">>> mine = weights.numpy(private=True)\n"
+     ">>> mine[0] = 5\n"
+     ">>> weights.tolist()\n"
+     "[0.0, 0.0, 0.0]"},
     {"_layout", layout, METH_NOARGS, nullptr},
     {"is_contiguous", get_contiguous, METH_NOARGS,
      "is_contiguous()\n--\n\nReturn True if the elements are stored in C order without gaps."},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 
 import shmtensor._core as _core
-from shmtensor._copies import address_of, equal
+from shmtensor._copies import address_of, equal, owner_of, private_bytes
 from shmtensor._dlpack import DEFAULT_STREAM, UNSIGNED
 from shmtensor._fork import RenewedLock
 from shmtensor._layout import bytes_at
@@ -43,8 +42,6 @@ _moving = RenewedLock(threading.Lock)
 
 _exported: WeakValueDictionary[int, Storage] = WeakValueDictionary()
 """By address: memory of torch on a GPU, which the process that allocated it has exported where it is."""
-
-_SMALL = 64 * 1024
 
 _private_views: WeakValueDictionary[int, _core.PrivateView] = WeakValueDictionary()
 """By address: where a torch storage begins in a private view."""
@@ -135,20 +132,13 @@ def over_bytes(content: Any) -> torch.UntypedStorage:
     if not view.readonly:
         return torch.frombuffer(content, dtype=torch.uint8).untyped_storage()
     array = np.frombuffer(content, np.uint8)
-    address, nbytes = address_of(array), array.nbytes
-    block = _core.storage_at(address, nbytes)
-    if block is not None and nbytes < _SMALL:  # a copy is faster than a mapping
-        return over_bytes(bytearray(content))
-    with suppress(OSError):  # the kernel permits no further mapping
-        if block is not None:
-            return _over_private(_core.PrivateView(block), address - block.data_ptr(), nbytes)
-    return torch.from_numpy(bytes_at(array, address, nbytes)).untyped_storage()  # `frombuffer` would warn
-
-
-def _over_private(view: _core.PrivateView, first: int, nbytes: int) -> torch.UntypedStorage:
-    made = over_bytes(memoryview(view)[first : first + nbytes])
-    _private_views[made.data_ptr()] = view
-    return made
+    if (private := private_bytes(array)) is None:
+        made = torch.from_numpy(bytes_at(array, address_of(array), array.nbytes))  # `frombuffer` would warn
+        return made.untyped_storage()
+    storage = over_bytes(private.data)
+    if isinstance(owner := owner_of(private), _core.PrivateView):
+        _private_views[storage.data_ptr()] = owner
+    return storage
 
 
 def part_of(storage: torch.UntypedStorage) -> tuple[Storage, int] | None:
