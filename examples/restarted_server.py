@@ -1,39 +1,38 @@
-"""An inference server that is killed, and has its model again when it is restarted.
+"""An inference server that is killed, and has its model again in less than a second after its restart.
 
-SHMTENSOR_SESSION=models python examples/restarted_server.py 8000
+SHMTENSOR_SESSION=models uvicorn --app-dir examples restarted_server:app
 
 Kill it with SIGKILL and start it again. `shmtensor ls models` shows what is kept meanwhile, and
-`shmtensor drop models vectors` frees it.
+`shmtensor drop models model` frees it.
 """
 
-import sys
+from __future__ import annotations
+
+import os
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import numpy as np
+from fastapi import FastAPI
 
 import shmtensor as st
 
 
-def load() -> np.ndarray:
+def load() -> dict[str, Any]:
     """Stand in for minutes of reading and converting files."""
-    print("loading", flush=True)
-    return np.random.default_rng(0).standard_normal((20_000, 64), dtype=np.float32)
-
-
-class Nearest(BaseHTTPRequestHandler):
-    """Answer GET /17 with the item whose vector is most similar to that of item 17."""
-
-    def do_GET(self) -> None:
-        similarity = vectors @ vectors[int(self.path[1:])]
-        similarity[int(self.path[1:])] = -np.inf
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"%d\n" % similarity.argmax())
+    vectors = np.random.default_rng(0).standard_normal((20_000, 64), dtype=np.float32)
+    return {"vectors": vectors, "loaded by": os.getpid()}
 
 
 begin = time.perf_counter()
-vectors = st.once("vectors", load, keep=True)  # one copy in shared memory, also if several servers start
-server = HTTPServer(("127.0.0.1", int(sys.argv[1])), Nearest)
-print(f"port {server.server_port}: model after {time.perf_counter() - begin:.3f} s", flush=True)
-server.serve_forever()
+model = st.once("model", load, keep=True)  # one copy in shared memory, also if several servers start
+print(f"model after {time.perf_counter() - begin:.3f} s", flush=True)
+app = FastAPI()
+
+
+@app.get("/nearest/{index}")
+def nearest(index: int) -> dict[str, int]:
+    """Return the item whose vector is most similar to that of another item."""
+    similarity = model["vectors"] @ model["vectors"][index]
+    similarity[index] = -np.inf
+    return {"nearest": int(similarity.argmax()), "loaded_by": model["loaded by"]}

@@ -1,23 +1,28 @@
-"""Workers of web servers share one model, examples/fastapi_one_model.py, or a limit, without a setting."""
+"""Workers of web servers share one model, examples/fastapi_one_model.py, or a limit, without a setting.
+
+A killed server has the model of examples/restarted_server.py again.
+"""
 
 from __future__ import annotations
 
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.helpers.children import EXAMPLES, clean_environment, wait_until
+from tests.helpers.kept_sessions import kept_session
 
 APP = "fastapi_one_model:app"
 GUNICORN = ["-m", "gunicorn", "--workers", "3", "--worker-class", "uvicorn_worker.UvicornWorker"]
@@ -75,21 +80,21 @@ def answers(path: str, workers: int) -> tuple[set[int], set[int]]:
 
 
 @contextmanager
-def serve(server: list[str], path: str, folder: Path = EXAMPLES):
+def serve(server: list[str], path: str, folder: Path = EXAMPLES, **env: str):
     command = [part.format(path=path) for part in server]
     with (
         open(f"{path}.log", "w") as log,
         subprocess.Popen(
             [sys.executable, *command],
             cwd=folder,
-            env=clean_environment(OPENBLAS_NUM_THREADS="1"),
+            env=clean_environment(OPENBLAS_NUM_THREADS="1", **env),
             stdout=log,
             stderr=log,
             start_new_session=True,
         ) as master,
     ):
         try:
-            yield
+            yield master
             master.send_signal(signal.SIGTERM)
             master.wait(30)
         finally:
@@ -127,6 +132,37 @@ def test_servers_have_models_of_their_own(tmp_path) -> None:
         (pids, builders), (others, other_builders) = answers(first, 2), answers(second, 2)
         assert not pids & others
         assert builders != other_builders
+
+
+def serve_until_killed(server: list[str], path: str, env: dict[str, str]) -> tuple[Any, str]:
+    """Return the first answer, and what the server printed; print after how many seconds it answered."""
+    Path(path).unlink(missing_ok=True)  # with several workers, uvicorn refuses that of a killed server
+    begin = time.monotonic()
+    with serve(server, path, **env) as master:
+        found: list[Any] = []
+
+        def answered() -> bool:
+            with suppress(OSError, http.client.HTTPException):
+                found.append(ask(path))
+            return bool(found)
+
+        wait_until(answered, 60, "the first answer")
+        print(f"answered after {time.monotonic() - begin:.2f} s")
+        os.killpg(master.pid, signal.SIGKILL)
+    return found[0], Path(f"{path}.log").read_text()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_killed_server_has_its_model_again(workers: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    server = ["-m", "uvicorn", "--workers", workers, "--uds", path, "restarted_server:app"]
+    with kept_session("server") as session:
+        answer, _ = serve_until_killed(server, path, session.env)
+        for _ in range(2):
+            session.wait_until_left("model")
+            again, printed = serve_until_killed(server, path, session.env)
+            assert again == answer, "another model, or loaded by another process"
+            print(re.findall("model after .*", printed))
 
 
 @pytest.mark.parametrize("preload", [[], ["--preload"]], ids=["", "--preload"])
