@@ -136,7 +136,9 @@ std::byte* SessionMemory::map_transit(SlotNumber sender) const {
 NameTable& SessionMemory::names() const {
   std::byte* start = names_.load(std::memory_order_acquire);
   if (start == nullptr) {
-    if (!reserve_pages(file(), kNames, sizeof(NameTable))) {
+    // A process that has kept an object has reserved them.
+    const bool reserved = header().keeps_names.load() != 0;
+    if (!reserved && !reserve_pages(file(), kNames, sizeof(NameTable))) {
       throw OutOfMemory("cannot publish: no memory for the session's table of names");
     }
     Mapping mapping = Mapping::of_file(file(), kNames, sizeof(NameTable), Access::read_write);

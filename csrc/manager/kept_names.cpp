@@ -31,6 +31,7 @@ KeptNames KeptNames::of(const SessionMemory& memory, std::uint64_t idle) {
 void KeptNames::remove_others(const SessionMemory& memory) const {
   NameTable& table = memory.names();
   for (std::uint32_t number = 0; number < NameTable::kNames; ++number) {
+    if (table.records[number].key.load() == 0) continue;  // not used: most are not
     const NameState state{table.records[number].state.load()};
     const bool stays = marks[index_of(number, state.place())];
     const NameStage stage = stays ? NameStage::published : NameStage::free;

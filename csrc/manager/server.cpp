@@ -31,8 +31,13 @@ Server::~Server() {
 }
 
 void Server::run() {
-  while (!finished()) {
+  bool only_connected = false;
+  // A process that connects waits for the reply to its first request.
+  while (only_connected || !finished()) {
     std::vector<std::uint64_t> all = poller_.wait(timeout());
+    only_connected = !all.empty() && std::ranges::all_of(all, [](std::uint64_t ready) {
+      return source_of(ready) == EventSource::listener;
+    });
     // Ended processes come first, so that one sweep is enough for all of them before requests are
     // answered.
     std::stable_partition(all.begin(), all.end(), [](std::uint64_t ready) {
