@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.helpers.children import output, run_program, run_python, write_program
+from tests.helpers.kept_sessions import kept_session
 
 LOOK = """
     import json, os, sys, threading
@@ -130,6 +131,30 @@ def test_reducer_that_the_program_has_registered_before_stays() -> None:
     print(json.dumps([str(ForkingPickler.loads(ForkingPickler.dumps(each))) for each in sent]))
     """)
     assert answers == ["array", "tensor", "[[0. 0. 0.]]"]
+
+
+@pytest.mark.parametrize("attached", ["st.zeros(3)", "{'a': numpy.ones(3)}", "st.SharedDict({'a': 1})"])
+def test_program_that_attaches_imports_no_multiprocessing(attached) -> None:
+    """Its import takes longer than to join a session and attach an object of any size."""
+    code = f"import numpy, shmtensor as st; st.publish('it', {attached}, keep=True)"
+    with kept_session("attaching") as session:
+        output(session.python(code))
+        session.wait_until_left("it")
+        done = session.python("""
+            import sys
+            import numpy, shmtensor as st
+            it = st.attach("it")
+            assert not {"multiprocessing", "socket", "subprocess"} & set(sys.modules), sys.modules.keys()
+            from multiprocessing.reduction import ForkingPickler
+            tensor = st.zeros(10_000)
+            assert len(ForkingPickler.dumps(tensor)) < 200
+            import multiprocessing
+            queue = multiprocessing.get_context("spawn").SimpleQueue()
+            queue.put((tensor, it))
+            found, _ = queue.get()
+            assert found.data_ptr() == tensor.data_ptr()
+        """)
+        assert not output(done)
 
 
 def test_plain_pickle_does_not_use_the_reducers() -> None:

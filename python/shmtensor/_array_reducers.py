@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import pickle
 import sys
-from multiprocessing.context import get_spawning_popen
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -49,7 +48,8 @@ def _reduce_large(array: npt.NDArray[Any]) -> Any:
 
 def _starts_process() -> bool:
     """Return True if the arguments of a process of this package are pickled here and now."""
-    return get_spawning_popen() is not None and _core.message_has_one_reader()
+    context = sys.modules.get("multiprocessing.context")
+    return context is not None and context.get_spawning_popen() is not None and _core.message_has_one_reader()
 
 
 def _reduce_large_argument(array: npt.NDArray[Any]) -> Any:

@@ -42,6 +42,8 @@ class MessagePickler(pickle.Pickler):
     """Returns what is sent for a buffer in private memory; None: the buffer stays in the pickle."""
 
     def __init__(self, place: Callable[[memoryview], Any] | None = None) -> None:
+        import multiprocessing.reduction  # noqa: F401 - which registers sockets, for example
+
         self.file = io.BytesIO()
         self.buffers: list[Any] = []
         self.nbytes = 0  # of the last message, with its buffers

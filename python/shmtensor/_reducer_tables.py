@@ -1,16 +1,18 @@
 """Tables of reducers with a rule for tensors, NumPy's arrays and their subclasses.
 
 The rule is in `_array_reducers`, which needs NumPy. The tables import it when a tensor or an array is first
-pickled, so that a program without them never imports either.
+pickled, so that a program without them never imports either. A program that only attaches objects does not
+import `multiprocessing`.
 """
 
 from __future__ import annotations
 
 import copyreg
-from multiprocessing.reduction import ForkingPickler
+import sys
 from typing import Any, ClassVar
 
 import shmtensor._core as _core
+from shmtensor._import_hook import when_imported
 
 __all__ = ["FORKING", "MESSAGES", "ArrayReducers", "ForkingReducers", "MessageReducers"]
 
@@ -41,10 +43,30 @@ class _CopyregTable:
         return ForkingReducers(copyreg.dispatch_table)
 
 
-_pickler: Any = ForkingPickler
-_pickler._copyreg_dispatch_table = _CopyregTable
-FORKING: dict[type, Any] = _pickler._extra_reducers
-"""The table of `ForkingPickler.register`."""
+def _forking() -> dict[type, Any]:
+    if "multiprocessing.reduction" not in sys.modules:
+        return {}
+    from multiprocessing.reduction import ForkingPickler
+
+    table: dict[type, Any] = vars(ForkingPickler)["_extra_reducers"]
+    return table
+
+
+FORKING = _forking()
+"""The table of `ForkingPickler.register`, from the import of `multiprocessing` on."""
+
+
+def _adopt() -> None:
+    from multiprocessing.reduction import ForkingPickler
+
+    pickler: Any = ForkingPickler
+    pickler._copyreg_dispatch_table = _CopyregTable
+    for kind, reducer in pickler._extra_reducers.items():
+        FORKING.setdefault(kind, reducer)
+    pickler._extra_reducers = FORKING
+
+
+when_imported("multiprocessing.reduction", _adopt)
 
 
 class MessageReducers(ArrayReducers):

@@ -1,16 +1,17 @@
 """Reducers that send storages as handles, for the pickler of `multiprocessing`, and what handles name.
 
 Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
-own included. A process imports it when it makes its first tensor (the extension does that), or when it
-receives one, since a handle names the functions here. Those of tensors and arrays are in `_array_reducers`,
-which the extension imports, too, for a tensor, and `_reducer_tables` when an array is first pickled. Pickle's
-extension codes would be shorter names, but a receiver without this package could not resolve them.
+own included, also if the program imports `multiprocessing` later. A process imports it when it makes its
+first tensor (the extension does that), or when it receives one, since a handle names the functions here.
+Those of tensors and arrays are in `_array_reducers`, which the extension imports, too, for a tensor, and
+`_reducer_tables` when an array is first pickled. Pickle's extension codes would be shorter names, but a
+receiver without this package could not resolve them.
 """
 
 from __future__ import annotations
 
+import atexit
 import sys
-from multiprocessing import util
 from typing import Any
 
 import shmtensor._core as _core
@@ -24,6 +25,7 @@ from shmtensor._core import (
     reduce_array_out_of_band,
     reduce_shared,
 )
+from shmtensor._import_hook import when_imported
 from shmtensor._reducer_tables import FORKING
 from shmtensor.storage import Storage, _rebuild_file
 
@@ -65,11 +67,21 @@ FORKING[_core.OutgoingBytes] = _core.reduce_outgoing_bytes
 
 
 def _ensure_manager_at_exit(_: object) -> None:
+    from multiprocessing import util
+
     # After the feeder threads of queues have written (-5): what they sent must outlive this process, so if
     # the manager was killed since, another manager is started and learns of it.
     util.Finalize(None, _core.ensure_managers, exitpriority=-100)
 
 
-_ensure_manager_at_exit(None)
-# A child process begins with an empty list of finalizers.
-util.register_after_fork(sys.modules[__name__], _ensure_manager_at_exit)
+def _use_finalizers() -> None:
+    from multiprocessing import util
+
+    atexit.unregister(_core.ensure_managers)
+    _ensure_manager_at_exit(None)
+    # A child process begins with an empty list of finalizers.
+    util.register_after_fork(sys.modules[__name__], _ensure_manager_at_exit)
+
+
+atexit.register(_core.ensure_managers)
+when_imported("multiprocessing.util", _use_finalizers)

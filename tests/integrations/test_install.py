@@ -8,8 +8,8 @@ import threading
 import pytest
 
 import shmtensor as st
+from shmtensor._import_hook import when_imported
 from shmtensor.integrations import _registry
-from shmtensor.integrations._import_hook import when_imported
 from tests.helpers.children import run_program, run_python, write_program
 from tests.integrations.programs import succeed
 

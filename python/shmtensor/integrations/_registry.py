@@ -13,8 +13,8 @@ import sys
 from typing import Any
 
 from shmtensor._fork import RenewedLock
+from shmtensor._import_hook import when_imported
 from shmtensor.integrations._children import pass_on_to_children
-from shmtensor.integrations._import_hook import when_imported
 
 __all__ = ["KNOWN", "install", "install_from_environment", "is_requested", "state", "uninstall"]
 

@@ -2,7 +2,8 @@
 
 A finder before all others lets the others find the package, and adds a step after the loader's
 `exec_module`; no other thread can use the package before. If the step raises, the import succeeds, and a
-warning reports it.
+warning reports it. For integrations, and for `multiprocessing`, whose import takes longer than to join a
+session and attach an object.
 """
 
 from __future__ import annotations
