@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
+import shmtensor._core as _core
 from tests.helpers.children import fork, output, run_beside
 
 MIB = 1 << 20
@@ -147,6 +149,17 @@ def test_tensor_in_a_file_is_copied(tmp_path, is_readonly: bool) -> None:
     mine = st.Tensor(storage, "u1", (MIB,)).numpy(private=True)
     mine[:] = 1
     assert not any((tmp_path / "file").read_bytes())
+
+
+def test_tensor_is_copied_if_the_kernel_refuses_a_mapping(monkeypatch) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    tensor = readonly()
+    monkeypatch.setattr(_core, "PrivateView", refuse)
+    mine = tensor.numpy(private=True)
+    mine[:] = 1
+    assert not tensor.numpy().any()
 
 
 def test_arrays_of_shared_objects() -> None:
