@@ -11,6 +11,7 @@ from tests.helpers.children import (
     await_end_of_manager,
     importing_tests,
     kill_manager_of,
+    manager_pid,
     output,
     run_beside,
     run_python,
@@ -137,6 +138,25 @@ def test_manager_that_takes_over_keeps_it(session) -> None:
         output(session.python("import shmtensor as st; print(st.attach('weights').numpy().sum())"))
         == "1000.0\n"
     )
+
+
+def test_end_of_a_process_that_only_attached_keeps_it(session) -> None:
+    """It imports no `multiprocessing`, whose exit functions another process has for this."""
+    output(session.python("import shmtensor as st; st.publish('weights', st.ones(1000), keep=True)"))
+    session.wait_until_left("weights")
+    done = session.python(
+        """
+        import os, signal, sys
+        import shmtensor as st
+        mine = st.attach("weights")
+        os.kill(int(sys.argv[1]), signal.SIGKILL)
+        assert "multiprocessing" not in sys.modules
+        """,
+        str(manager_pid(session.id)),
+    )
+    assert not output(done)
+    session.wait_until_left("weights")
+    assert output(session.python(TOTAL)) == "1000.0\n"
 
 
 OLD, NEW = False, True
