@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import random
+import signal
 import threading
 import time
 from collections import namedtuple
@@ -128,6 +130,33 @@ def test_error_of_the_builder() -> None:
     assert cache.get("key", lambda: cache.get("inner", lambda: 2) + 1) == 3
     with pytest.raises(TypeError, match="unexpected keyword"):
         cache.get("key", builder=no_build)
+
+
+class Interrupted(Exception):  # by a signal, as by KeyboardInterrupt
+    pass
+
+
+def interrupt(*_: object) -> None:
+    raise Interrupted
+
+
+def test_a_call_that_a_signal_interrupts_leaves_the_turn_to_others() -> None:
+    cache: Any = st.SharedCache()
+    before, interrupted, key = signal.signal(signal.SIGALRM, interrupt), 0, 0
+    try:
+        while interrupted < 300:
+            key += 1
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 50e-6))
+                cache.get(key, lambda: 1)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                interrupted += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert cache.get(key, lambda: 1) == 1  # does not find its own build
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_threads_wait_for_one_builder() -> None:

@@ -40,7 +40,7 @@ struct OpenCache final : OpenChannel {
 // failed.
 constexpr int kMostAttempts = 64;
 
-PyObject* g_fill = nullptr;  // the name of the method that builds a missing item
+PyObject* g_build = nullptr;  // the name of the method that builds and adds an item
 
 py::object new_cache_storage(std::uint64_t max_bytes, std::string_view label) {
   py::object storage = new_shared_storage(Cache::kBytes, default_strategy(), false);
@@ -100,6 +100,57 @@ py::object find(OpenCache& open, const CacheKey& key) {
   return found == Attempt::done ? decode(item) : py::object();
 }
 
+// A build, until this ends: not in Python, where a signal's handler may raise between any two
+// instructions, and the item would be built by no other process then.
+class Building {
+ public:
+  /// `record`: none if no other process knows of the build.
+  Building(Cache& cache, std::optional<std::uint32_t> record) noexcept
+      : cache_(cache), record_(record) {}
+  Building(const Building&) = delete;
+  Building& operator=(const Building&) = delete;
+  ~Building() {
+    if (record_) CacheTurn::end(cache_, *record_);
+  }
+
+ private:
+  Cache& cache_;
+  std::optional<std::uint32_t> record_;
+};
+
+// Returns true if this thread builds the item; false if it is there.
+bool take_turn(OpenCache& open, CacheTurn& turn, bool waits) {
+  ChannelCall call(*open.session);
+  static_cast<void>(attempt_endlessly(turn, call, waits, [&] {
+    const Attempt result = turn.try_take(call);
+    if (result == Attempt::empty && turn.is_recursive()) {
+      throw std::runtime_error("the build of an item of a cache asks for the same item");
+    }
+    return result;
+  }));
+  return !turn.is_there();
+}
+
+py::object fill(PyObject* self, PyObject* name, PyObject* build, bool waits) {
+  OpenCache& open = opened<OpenCache>(self);
+  const CacheKey key = key_of(open.core, name);
+  for (;;) {
+    CacheTurn turn(open.core, key);
+    py::object built;
+    if (take_turn(open, turn, waits)) {
+      const Building building(open.core, turn.record());
+      built = checked(PyObject_CallMethodObjArgs(self, g_build, name, build, nullptr));
+      if (PyTuple_Check(built.ptr()) == 0 || PyTuple_GET_SIZE(built.ptr()) != 2) {
+        throw py::type_error("_build returns an item, and if it was added");
+      }
+    }
+    const auto part = [&](Py_ssize_t number) { return PyTuple_GET_ITEM(built.ptr(), number); };
+    const bool looks = !built || part(1) == Py_True;
+    if (py::object item = looks ? find(open, key) : py::object()) return item;
+    if (built) return py::reinterpret_borrow<py::object>(part(0));
+  }
+}
+
 PyObject* get_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&]() -> PyObject* {
     const auto [name, build, wait] =
@@ -109,8 +160,9 @@ PyObject* get_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     open.core.count(static_cast<bool>(item));
     if (item) return item.release().ptr();
     if (build == nullptr || build == Py_None) return Py_NewRef(Py_None);
-    return PyObject_CallMethodObjArgs(self, g_fill, name, build, wait != nullptr ? wait : Py_True,
-                                      nullptr);
+    const int waits = wait != nullptr ? PyObject_IsTrue(wait) : 1;
+    if (waits < 0) throw py::error_already_set();
+    return fill(self, name, build, waits != 0).release().ptr();
   });
 }
 
@@ -146,38 +198,6 @@ PyObject* remove_item(PyObject* self, PyObject* name) {
     const Attempt found =
         attempt_endlessly(open.core, call, false, [&] { return open.core.try_remove(key, call); });
     return PyBool_FromLong(found == Attempt::done);
-  });
-}
-
-// The number of the build; -1 for a build of which no other process knows; None if the item is
-// there.
-PyObject* begin_build(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [name, wait] = parse<2>("_begin", given, count, names, {"key", "wait"}, 2);
-    OpenCache& open = opened<OpenCache>(self);
-    CacheTurn turn(open.core, key_of(open.core, name));
-    ChannelCall call(*open.session);
-    const int waits = PyObject_IsTrue(wait);
-    if (waits < 0) throw py::error_already_set();
-    const auto attempt = [&] {
-      const Attempt result = turn.try_take(call);
-      if (result == Attempt::empty && turn.is_recursive()) {
-        throw std::runtime_error("the build of an item of a cache asks for the same item");
-      }
-      return result;
-    };
-    static_cast<void>(attempt_endlessly(turn, call, waits != 0, attempt));
-    if (turn.is_there()) return Py_NewRef(Py_None);
-    return PyLong_FromLong(turn.record() ? static_cast<long>(*turn.record()) : -1);
-  });
-}
-
-PyObject* end_build(PyObject* self, PyObject* number) {
-  return guarded([&] {
-    const Py_ssize_t record = to_number(number);
-    if (record >= 0)
-      CacheTurn::end(opened<OpenCache>(self).core, static_cast<std::uint32_t>(record));
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -295,8 +315,6 @@ PyMethodDef g_cache_methods[] = {
      "RuntimeError\n    If `build` asks for the same item.\n"
      "Exception\n    What `build` raises. Nothing is added then."},
     {"_find", method(find_item), kWithNames, nullptr},
-    {"_begin", method(begin_build), kWithNames, nullptr},
-    {"_end", end_build, METH_O, nullptr},
     {"_add", method(add_item), kWithNames, nullptr},
     {"_remove", remove_item, METH_O, nullptr},
     {"_set_limit", set_limit, METH_O, nullptr},
@@ -316,7 +334,7 @@ void add_caches(py::module_& module) {
   module.add_object("CacheBase", make_type<OpenCache>("shmtensor._core.CacheBase", g_cache_methods,
                                                       g_cache_properties, g_cache_members));
   module.def("new_cache_storage", &new_cache_storage);
-  g_fill = py::str("_fill").release().ptr();
+  g_build = py::str("_build").release().ptr();
 }
 
 }  // namespace shmtensor::python

@@ -90,19 +90,10 @@ class SharedCache(SentByHandle, _core.CacheBase, Generic[Value]):
         def get(self, key: _Key, build: Callable[[], Built], wait: bool = True) -> Built: ...
         def get(self, key: _Key, build: Any = None, wait: bool = True) -> Any: ...
 
-    def _fill(self, key: _Key, build: Callable[[], Any], wait: bool) -> Any:
-        """Return an item that was missing; called by `get`."""
-        while (turn := self._begin(key, wait)) is None:
-            found = self._find(key, _MISSING, False)
-            if found is not _MISSING:
-                return found
-        try:
-            item = build()
-            if not self._add(key, *Writer(PICKLE).take(item)):
-                return item
-        finally:
-            self._end(turn)
-        return self._find(key, item, False)
+    def _build(self, key: _Key, build: Callable[[], Any]) -> tuple[Any, bool]:
+        """Build and add an item; called by `get`. Return it, and True if it was added."""
+        item = build()
+        return item, self._add(key, *Writer(PICKLE).take(item))
 
     def __getitem__(self, key: _Key) -> Value:
         item = self._find(key, _MISSING, True)
