@@ -18,6 +18,15 @@ def test_dataloader_example_prints_its_rates() -> None:
     assert not done.stderr
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_data_set_is_decoded_once(method: str) -> None:
+    done = run_example("cached_dataset.py", method)
+    assert done.returncode == 0, done
+    assert not done.stderr
+    turns = re.findall(r"(.*): (\d+) decoded in \d+\.\d+ s\n", done.stdout)
+    assert turns == [("first epoch", "200"), ("second epoch", "0"), ("another loader", "0")], done
+
+
 def test_demo_runs_the_dataloader_with_and_without_the_integration() -> None:
     done = run_example("demo", "--workers", "2", "--seconds", "0.2", timeout=110)
     assert done.returncode == 0, done

@@ -51,15 +51,18 @@ def holders() -> dict[str, Any]:
     reader = broadcast.reader()
     broadcast.put(state)
     shared = st.SharedDict(state)
+    cache: st.SharedCache[Any] = st.SharedCache()
+    cache.get("state", lambda: state)
     return {
         "SharedDict": lambda: shared,
         "SharedList": lambda: dict(zip(shared, st.SharedList([shared[key] for key in shared]), strict=True)),
+        "SharedCache": lambda: cache["state"],
         "Latest": latest.get,
         "Broadcast": reader.get,
     }
 
 
-@pytest.mark.parametrize("name", ["SharedDict", "SharedList", "Latest", "Broadcast"])
+@pytest.mark.parametrize("name", ["SharedDict", "SharedList", "SharedCache", "Latest", "Broadcast"])
 def test_fine_tuning(name: str) -> None:
     expected = train(model().state_dict())
     assert train(holders()[name]()) == pytest.approx(expected)
@@ -82,6 +85,21 @@ def test_writes_stay_in_one_tensor(count: int) -> None:
     assert mine.sum() == 3 * count
     assert state["w"].sum() == count
     assert state["before"].tolist() == state["after"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("count", [1, 100, BIG])
+def test_writes_stay_in_one_tensor_of_a_cache(count: int) -> None:
+    cache: st.SharedCache[Any] = st.SharedCache()
+    built = cache.get("w", lambda: torch.ones(count))
+    built.mul_(3)
+    assert built.sum() == 3 * count
+    other = cache["w"]
+    assert other.sum() == count
+    other.zero_()
+    assert built.sum() == 3 * count
+    assert cache.get("pair", lambda: (torch.ones(count), 5))[0].add_(1).sum() == 2 * count
+    tensor, label = cache["pair"]
+    assert (tensor.sum(), label) == (count, 5)
 
 
 def copied() -> int:
