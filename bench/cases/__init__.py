@@ -15,6 +15,7 @@ CASES = {
     "together": "together",
     "list": "lists",
     "latest": "latest",
+    "cache": "cache",
     "fanout": "fanout",
     "grid": "grid",
     "pool": "pool",
