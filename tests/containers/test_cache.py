@@ -159,6 +159,30 @@ def test_a_call_that_a_signal_interrupts_leaves_the_turn_to_others() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+def test_waiting_for_a_builder_is_interrupted() -> None:
+    cache: Any = st.SharedCache()
+    started, goes_on = threading.Event(), threading.Event()
+
+    def build() -> int:
+        started.set()
+        assert goes_on.wait(SECONDS)
+        return 1
+
+    builder = threading.Thread(target=lambda: cache.get("key", build))
+    builder.start()
+    assert started.wait(SECONDS)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(Interrupted):
+            cache.get("key", no_build)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    goes_on.set()
+    builder.join(SECONDS)
+    assert cache["key"] == 1
+
+
 def test_threads_wait_for_one_builder() -> None:
     cache: Any = st.SharedCache()
     started, goes_on, built, got = threading.Event(), threading.Event(), [], []

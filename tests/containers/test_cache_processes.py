@@ -174,6 +174,27 @@ def test_cache_is_inherited_by_fork() -> None:
     assert records.decoded.tolist() == [1] * COUNT
 
 
+def test_forked_child_keeps_what_its_parent_got() -> None:
+    cache: Any = st.SharedCache()
+    held = [cache.get("held", lambda: np.full(50_000, 3, np.uint8))]
+    read, write = os.pipe()
+
+    def child() -> None:
+        assert os.read(read, 1) == b"x"
+        assert (held[0] == 3).all()
+        assert "held" not in cache
+
+    pid = fork(child)
+    cache.clear()
+    held.clear()
+    for key in range(100):
+        cache.get(key, lambda key=key: np.full(50_000, key, np.uint8))
+    os.write(write, b"x")
+    assert os.waitpid(pid, 0)[1] == 0
+    os.close(read)
+    os.close(write)
+
+
 def test_fork_in_a_build() -> None:
     """The parent builds; the child, which is not the builder, waits for it as others do."""
     cache: Any = st.SharedCache()
