@@ -20,12 +20,13 @@ import numpy as np
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import manager_pids
+from tests.helpers.children import manager_pids, wait_until
 
 __all__ = ["run"]
 
 WORKERS, HELD = 4, 4
 KILLS_OF_A_MANAGER = 50  # processes from one to the next
+BLOCKS = 20  # at most: of the cache, its tables, the arrays of counters, a semaphore
 EXITING = 4  # the kernel's PF_EXITING
 
 
@@ -149,7 +150,16 @@ class Storm:
         for _ in range(self.user.keys):
             self.user.use()
         assert self.failed[0] == 0
+        self.check_counts()
+
+    def check_counts(self) -> None:
+        """Check that what was counted is what was there: nothing is left of a cache without items."""
         self.user.held.clear()
+        self.cache.clear()
+        left = self.cache.stats()
+        assert (left["items"], left["bytes"]) == (0, 0), left
+        most = self.before["blocks"] + BLOCKS
+        wait_until(lambda: st.stats()["blocks"] <= most, 60, lambda: f"{most} blocks: {st.stats()}")
 
 
 def run(kills: int, max_bytes: int) -> Storm:
