@@ -43,10 +43,20 @@ bool Cache::open_tables(ChannelCall& call) {
   for (std::uint32_t number = opened_.load(); number < count; ++number) {
     call.ring_arena_ = &arenas_[number];
     tables_[number] = cache_table(header_, number, call);
-    if (!tables_[number]) return false;
+    if (!tables_[number]) {
+      const std::optional<NamedTicket> named = header_.records[number].item.ticket.read();
+      if (named && call.arena_is_gone(named->arena)) throw_lost(named->arena);
+      return false;
+    }
     opened_.store(number + 1);
   }
   return true;
+}
+
+void Cache::throw_lost(ArenaNumber arena) {
+  throw StaleHandle("a cache cannot be used any more: the arena " + std::to_string(arena) +
+                    " of one of its tables no longer exists, because the manager was killed "
+                    "together with all processes that had it open");
 }
 
 // The last table has half of all places.

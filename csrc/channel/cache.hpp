@@ -74,8 +74,10 @@ class Cache {
  private:
   friend class CacheTurn;
 
-  /// Finds tables that were added. Returns false if one must be mapped first.
+  /// Finds tables that were added. Returns false if one must be mapped first. Throws StaleHandle if
+  /// one was lost together with its arena.
   [[nodiscard]] bool open_tables(ChannelCall& call);
+  [[noreturn]] static void throw_lost(ArenaNumber arena);
   [[nodiscard]] std::optional<CacheSpot> find(const CacheKey& key) const noexcept;
   [[nodiscard]] CacheSpot spot(std::uint64_t place) const noexcept {
     return tables_[cache_table_of(place)].at(place);

@@ -148,6 +148,8 @@ std::optional<CacheSpot> Cache::sample(Evict which, std::uint64_t& hand) const n
     hand = hand + 1 < places() ? hand + 1 : 0;
     const CacheSpot here = spot(hand);
     if (here.first->load(std::memory_order_relaxed) == 0) continue;
+    // The manager could not map the table when the process that removed the item was killed.
+    if (!CachePlace::has_item(here.place->version.load(std::memory_order_relaxed))) continue;
     if (which == Evict::own && !is_in_own_arena(here.place->item)) continue;
     ++seen;
     if (!oldest || here.place->used.load(std::memory_order_relaxed) <
