@@ -57,10 +57,13 @@ class CacheProgram : public ChannelWorld<Cache> {
     for (const Acts& acts : roles_.threads) {
       for (const Act& act : acts) keys_.resize(std::max<std::size_t>(keys_.size(), act.key + 1));
     }
-    // The places name the tickets of earlier items. An arena has few blocks.
+    // The places name the tickets of earlier items. An arena has few blocks, so many items are
+    // added once, and without blocks.
     const bool few = roles_.before.size() <= 4;
-    for (const std::uint32_t key : roles_.before) add(0, key, few);
-    for (const std::uint32_t key : roles_.before) remove(0, key);
+    if (few) {
+      for (const std::uint32_t key : roles_.before) add(0, key, true);
+      for (const std::uint32_t key : roles_.before) remove(0, key);
+    }
     for (const std::uint32_t key : roles_.before) add(0, key, few && roles_.blocks);
     name_words();
   }
