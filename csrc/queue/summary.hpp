@@ -1,5 +1,5 @@
-// A queue, a broadcast or a cache, seen from outside: by a process that neither holds it nor takes its
-// locks.
+// A queue, a broadcast or a cache, seen from outside: by a process that neither holds it nor takes
+// its locks.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct QueueSummary {
 [[nodiscard]] std::uint32_t count_processes(const Segment& segment, BlockNumber block,
                                             const SessionMemory& memory) noexcept;
 
-/// Returns the queue, broadcast or cache in the block. Nothing if there is none, if it was freed in the
-/// meantime, or if the arena's file cannot be read. While processes put and take messages, the
+/// Returns the queue, broadcast or cache in the block. Nothing if there is none, if it was freed in
+/// the meantime, or if the arena's file cannot be read. While processes put and take messages, the
 /// numbers are of different instants.
 ///
 /// Reads the file instead of a mapping: the block may be freed, and its pages released, at any

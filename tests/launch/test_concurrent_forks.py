@@ -96,7 +96,7 @@ def test_child_can_import_what_another_thread_was_importing(monkeypatch, place) 
 
 
 def test_fork_ends_although_an_import_waits_for_its_thread(tmp_path) -> None:
-    """Regression: a module that was being imported made a logger, and the forking thread had `logging`'s lock."""
+    """Regression: the module made a logger, and the forking thread had the lock of `logging`."""
     (tmp_path / "_slow.py").write_text(
         "import builtins, logging, time\nbuiltins.begun.set()\ntime.sleep(0.1)\nlogging.getLogger('slow')\n"
     )

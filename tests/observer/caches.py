@@ -55,14 +55,10 @@ def read_cache(
     owners = [owner for (owner,) in struct.iter_unpack("<I60x", content[_BUILDS:_RECORDS])]
     tables = [content[_PLACES : _PLACES + _FIRST * _PLACE], *_further(content, count, arenas)]
     builders = [owner - 1 for owner in owners if owner]
-    return CacheBlock(
-        arena, block, magic, lock, items, total, change, builders, tables, len(tables) == count
-    )
+    return CacheBlock(arena, block, magic, lock, items, total, change, builders, tables, len(tables) == count)
 
 
-def _further(
-    content: bytes, count: int, arenas: Mapping[int, tuple[int, ArenaFile]]
-) -> Iterator[bytes]:
+def _further(content: bytes, count: int, arenas: Mapping[int, tuple[int, ArenaFile]]) -> Iterator[bytes]:
     """Yield the places of the tables after the first one, which are in blocks of their own."""
     for number in range(1, count):
         (place,) = struct.unpack_from("<Q", content, _RECORDS + number * _PLACE)

@@ -139,7 +139,7 @@ def broadcasts(snapshot: Snapshot) -> Iterator[str]:
 
 
 def caches(snapshot: Snapshot) -> Iterator[str]:
-    """While no process uses a cache, it is not locked, none builds, and its items are those that it counts."""
+    """While no process uses a cache, it is not locked, none builds, and it has the items that it counts."""
     for cache in snapshot.caches:
         text, found = f"the cache in {name(cache.arena, cache.block)}", cache.found()
         if cache.magic != cache_layout.MAGIC:
@@ -149,7 +149,8 @@ def caches(snapshot: Snapshot) -> Iterator[str]:
         if cache.builders:
             yield f"{text} has items that slots {cache.builders} build"
         if cache.all_tables and (len(found), sum(found)) != (cache.items, cache.bytes):
-            yield f"{text} has {len(found)} items of {sum(found)} bytes, and counts {cache.items}, {cache.bytes}"
+            counted = f"{cache.items}, {cache.bytes}"
+            yield f"{text} has {len(found)} items of {sum(found)} bytes, and counts {counted}"
 
 
 def primitives(snapshot: Snapshot) -> Iterator[str]:

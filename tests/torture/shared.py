@@ -1,4 +1,4 @@
-"""What queues, broadcasts, newest values, caches and locks have in common: actors know them by their numbers."""
+"""What queues, broadcasts, caches, locks and newest values have in common: actors know their numbers."""
 
 from __future__ import annotations
 
