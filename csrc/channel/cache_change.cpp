@@ -12,6 +12,9 @@
 namespace shmtensor {
 namespace {
 
+// A process may have added none of millions of items.
+constexpr std::uint64_t kMostPlacesForOwn = 1 << 16;
+
 std::uint64_t bytes_with(const Outgoing& item) noexcept {
   return sizeof(CachePlace) + item.block_bytes;
 }
@@ -129,6 +132,9 @@ Attempt Cache::remove_lost(const CacheSpot& spot, ChannelCall& call) {
   const MessageEntry& entry = spot.place->item;
   const std::optional<NamedTicket> named = entry.ticket.read();
   if (!named) return Attempt::empty;
+  const bool is_live = named->ticket.sender < kMaxSlots &&
+                       session_.memory().transit(named->ticket.sender).is_live(*named);
+  if (!is_live) return remove(spot, call);  // only in damaged memory
   if (call.arena(named->arena, static_cast<Strategy>(entry.strategy.load())) != nullptr) {
     return Attempt::empty;
   }
@@ -144,7 +150,9 @@ bool Cache::is_in_own_arena(const MessageEntry& entry) const noexcept {
 std::optional<CacheSpot> Cache::sample(Evict which, std::uint64_t& hand) const noexcept {
   std::optional<CacheSpot> oldest;
   std::uint32_t seen = 0;
-  for (std::uint64_t left = places(); left != 0 && seen < CacheHeader::kSample; --left) {
+  const std::uint64_t most = which == Evict::own ? kMostPlacesForOwn : ~std::uint64_t{0};
+  for (std::uint64_t left = std::min(places(), most); left != 0 && seen < CacheHeader::kSample;
+       --left) {
     hand = hand + 1 < places() ? hand + 1 : 0;
     const CacheSpot here = spot(hand);
     if (here.first->load(std::memory_order_relaxed) == 0) continue;

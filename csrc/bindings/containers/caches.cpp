@@ -303,7 +303,7 @@ PyMethodDef g_cache_methods[] = {
      "Parameters\n----------\n"
      "key\n    A string, or an integer of 64 bits.\n"
      "build\n    A function without arguments that returns the item. None: return None if it is "
-     "missing.\n"
+     "missing. Two builds\n    that ask for one another's items wait for one another.\n"
      "wait\n    True: wait while another thread or process builds the item; if that ends without "
      "an item, this one\n    builds. False: build it, too.\n\n"
      "Returns\n-------\nobject\n"

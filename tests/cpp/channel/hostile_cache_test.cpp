@@ -162,6 +162,20 @@ TEST_F(HostileCache, PlaceWithoutAnItemIsNotEvicted) {
   EXPECT_FALSE(user_->has(1));
 }
 
+TEST_F(HostileCache, ItemWithoutItsTicketIsBuiltAgain) {
+  user_->make();
+  ASSERT_EQ(user_->add(1, true), Attempt::done);
+  for (CachePlace& place : user_->header().first_places) {
+    const auto named = place.item.ticket.read();
+    if (named) user_->session().cancel(*named, Strategy::file_descriptor);
+  }
+  EXPECT_FALSE(user_->has(1));
+  CacheTurn turn(user_->cache(), CacheUser::key_of(1));
+  EXPECT_EQ(user_->begin(turn), Attempt::done);
+  EXPECT_FALSE(turn.is_there());
+  EXPECT_EQ(user_->cache().numbers().items, 0u);
+}
+
 TEST_F(HostileCache, RandomWordsAreNotFatal) {
   testing::in_child([&] {
     CacheUser user(id_);
@@ -222,7 +236,7 @@ TEST_F(HostileCache, IsRepairedWithoutHarm) {
       << "the manager lives";
 }
 
-// Regression: a process that had not opened the table tried for ever.
+// Regression: a process that had not opened the table tried again and again.
 TEST_F(HostileCache, TableThatIsLostWithItsArenaIsReported) {
   user_->make();
   ASSERT_EQ(user_->add(1, false), Attempt::done);

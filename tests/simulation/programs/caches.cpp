@@ -79,7 +79,7 @@ class CacheProgram : public ChannelWorld<Cache> {
 
   void check(Run& run) override {
     for (std::uint32_t i = 0; i < users_; ++i) {
-      if (!run.has_ended(i)) return run.fail("a process waits for ever");
+      if (!run.has_ended(i)) return run.fail("a process waits indefinitely");
     }
     if (!anyone_lives(run)) {
       if (live_blocks() != 0) run.fail("a block is left after all processes");
@@ -110,7 +110,7 @@ class CacheProgram : public ChannelWorld<Cache> {
     std::uint64_t gone_since;  ///< 0: it may be there
   };
   struct Key {
-    std::uint64_t there_since = 0;  ///< an item that nobody removes; 0: perhaps there is none
+    std::uint64_t there_since = 0;  ///< an item that no process removes; 0: perhaps there is none
     std::uint32_t removers = 0;
     std::uint64_t last_removal = 0;      ///< its begin
     std::uint32_t builders_process = 0;  ///< + 1
