@@ -146,10 +146,12 @@ def test_end_of_a_process_that_only_attached_keeps_it(session) -> None:
     session.wait_until_left("weights")
     done = session.python(
         """
-        import os, signal, sys
+        import os, select, signal, sys
         import shmtensor as st
         mine = st.attach("weights")
-        os.kill(int(sys.argv[1]), signal.SIGKILL)
+        manager = os.pidfd_open(int(sys.argv[1]))
+        signal.pidfd_send_signal(manager, signal.SIGKILL)
+        select.select([manager], [], [])  # until it has ended
         assert "multiprocessing" not in sys.modules
         """,
         str(manager_pid(session.id)),
