@@ -21,6 +21,7 @@ from tests.observer.primitives import PrimitiveBlock, read_primitive
 from tests.observer.queues import QueueBlock, read_queue
 
 MOST_TASKS = 100  # of a pool of `mp_workload`
+MOST_WORKERS = 1024
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,9 @@ def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
 
 
 def _may_be_of_pool(content: bytes) -> bool:
-    """Return True if these may be the positions of the tasks that a pool's workers have."""
-    return len(content) == POOL_BYTES and int(np.frombuffer(content, np.uint64).max()) < MOST_TASKS
+    """Return True if these may be the words of a pool, which begin with the tasks that its workers have."""
+    claimed = np.frombuffer(content[: 8 * MOST_WORKERS], np.uint64)
+    return len(content) == POOL_BYTES and int(claimed.max()) < MOST_TASKS
 
 
 def _may_be_counters(content: bytes) -> bool:
