@@ -122,10 +122,7 @@ void Broadcast::release(std::uint64_t begin) noexcept {
     for (std::uint64_t n = std::max(begin, tail - std::min(tail, limit())); n < end; ++n) {
       const std::uint8_t strategy = ring_.entry(n).strategy.load();
       const std::optional<NamedTicket> named = ring_.ticket_of(n);
-      if (!named || named->ticket.sender >= kMaxSlots ||
-          !session_.memory().transit(named->ticket.sender).is_live(*named)) {
-        continue;
-      }
+      if (!named || !session_.memory().is_live(*named)) continue;
       session_.cancel(*named, static_cast<Strategy>(strategy));
     }
   } catch (const std::exception& error) {

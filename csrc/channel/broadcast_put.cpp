@@ -8,6 +8,7 @@
 #include "queue/wait_flag.hpp"
 
 namespace shmtensor {
+
 Attempt Broadcast::try_put(const Outgoing& message, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   std::uint64_t number = 0;

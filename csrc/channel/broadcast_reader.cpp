@@ -14,6 +14,7 @@
 #include "queue/wait_flag.hpp"
 
 namespace shmtensor {
+
 BroadcastReader::BroadcastReader(Broadcast& broadcast)
     : broadcast_(broadcast), owner_(broadcast.session().incarnation()) {
   join();

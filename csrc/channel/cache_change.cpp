@@ -132,9 +132,7 @@ Attempt Cache::remove_lost(const CacheSpot& spot, ChannelCall& call) {
   const MessageEntry& entry = spot.place->item;
   const std::optional<NamedTicket> named = entry.ticket.read();
   if (!named) return Attempt::empty;
-  const bool is_live = named->ticket.sender < kMaxSlots &&
-                       session_.memory().transit(named->ticket.sender).is_live(*named);
-  if (!is_live) return remove(spot, call);  // only in damaged memory
+  if (!session_.memory().is_live(*named)) return remove(spot, call);  // only in damaged memory
   if (call.arena(named->arena, static_cast<Strategy>(entry.strategy.load())) != nullptr) {
     return Attempt::empty;
   }

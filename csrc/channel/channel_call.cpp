@@ -93,10 +93,7 @@ bool ChannelCall::can_use(Arena* arena, const NamedTicket& named, Access access)
 
 bool ChannelCall::can_cancel(const MessageEntry& entry) {
   const std::optional<NamedTicket> named = entry.ticket.read();
-  if (!named || named->ticket.sender >= kMaxSlots ||
-      !session_.memory().transit(named->ticket.sender).is_live(*named)) {
-    return true;
-  }
+  if (!named || !session_.memory().is_live(*named)) return true;
   const auto strategy = static_cast<Strategy>(entry.strategy.load());
   return arena(named->arena, strategy) != nullptr || arena_is_gone(named->arena);
 }
@@ -104,14 +101,12 @@ bool ChannelCall::can_cancel(const MessageEntry& entry) {
 // A ticket that is not live any more was cancelled by a process that also tries to free the block.
 void ChannelCall::cancel(const MessageEntry& entry) noexcept {
   const std::optional<NamedTicket> named = entry.ticket.read();
-  if (!named || named->ticket.sender >= kMaxSlots) return;
-  TransitTable& transit = session_.memory().transit(named->ticket.sender);
-  if (!transit.is_live(*named)) return;
+  if (!named || !session_.memory().is_live(*named)) return;
   Arena* const from = arena(named->arena, static_cast<Strategy>(entry.strategy.load()));
   if (from != nullptr && named->block < from->segment().capacity()) {
     from->cancel_send(named->block, named->generation, named->ticket);
   } else {
-    transit.claim(*named);
+    session_.memory().transit(named->ticket.sender).claim(*named);
   }
 }
 

@@ -131,8 +131,7 @@ void Queue::count_lost(std::uint64_t messages) noexcept {
 }
 
 bool Queue::is_consumed(const std::optional<NamedTicket>& named) const noexcept {
-  return named && (named->ticket.sender >= kMaxSlots ||
-                   !session_.memory().transit(named->ticket.sender).is_live(*named));
+  return named && !session_.memory().is_live(*named);
 }
 
 bool Queue::consume(const NamedTicket& named, Arena& arena) {

@@ -62,7 +62,7 @@ void Drain::empty(ArenaNumber arena, BlockNumber block) {
   if (contents.fit(bytes->size())) {
     for (std::uint32_t i = 0; i < contents.count; ++i) {
       const std::byte* at = bytes->data() + contents.first + std::uint64_t{i} * contents.stride;
-      if (const auto named = reinterpret_cast<const TicketRecord*>(at)->read()) cancel(*named);
+      cancel_named(*reinterpret_cast<const TicketRecord*>(at));
     }
   }
   record.word.store(word.freed().bits());

@@ -15,8 +15,7 @@ void repair_tail(const BroadcastRing& ring, TicketCanceller& tickets) {
   const QueueEnd& end = ring.header().tail;
   const std::uint64_t tail = end.count.load();
   if (tail != 0) ring.entry(tail - 1).bytes.store(end.bytes_of(tail));
-  const MessageEntry& spare = ring.entry(tail);
-  if (const std::optional<NamedTicket> named = spare.ticket.read()) tickets.cancel(*named);
+  tickets.cancel_named(ring.entry(tail).ticket);
 }
 
 // A dead process may have been the last that had to read a message, or the one that found that it

@@ -1,7 +1,6 @@
 #include "queue/cache_repair.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.hpp"
 #include "base/report.hpp"
@@ -11,10 +10,6 @@
 
 namespace shmtensor {
 namespace {
-
-void cancel_block(const MessageEntry& entry, TicketCanceller& tickets) {
-  if (const std::optional<NamedTicket> named = entry.ticket.read()) tickets.cancel(*named);
-}
 
 // The version of the place commits the change. The numbers of items and bytes after it were written
 // before.
@@ -30,7 +25,7 @@ void finish_change(CacheHeader& cache, TicketCanceller& tickets) {
   const std::uint64_t count = cache.changes.count.load();
   if (has_item != change.removes() && change.is_before(count)) cache.changes.count.store(count + 1);
   if (!has_item) {
-    cancel_block(spot.place->item, tickets);
+    tickets.cancel_named(spot.place->item.ticket);
     spot.first->store(0);
   }
   cache.change.store(0);
@@ -44,7 +39,7 @@ void repair_changes(CacheHeader& cache, TicketCanceller& tickets) {
     report(error.what());  // as does a process that uses the cache
   }
   const std::uint32_t next = cache.tables.load();
-  if (next < CacheHeader::kTables) cancel_block(cache.records[next].item, tickets);
+  if (next < CacheHeader::kTables) tickets.cancel_named(cache.records[next].item.ticket);
 }
 
 }  // namespace

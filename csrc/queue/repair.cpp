@@ -10,10 +10,6 @@
 namespace shmtensor {
 namespace {
 
-void cancel_named(const TicketRecord& record, TicketCanceller& tickets) {
-  if (const std::optional<NamedTicket> named = record.read()) tickets.cancel(*named);
-}
-
 // A damaged queue is unlocked like any other: a process that uses it reports the damage.
 Ring usable_ring(QueueHeader& queue, std::uint32_t number, TicketCanceller& tickets) {
   try {
@@ -30,10 +26,10 @@ Ring usable_ring(QueueHeader& queue, std::uint32_t number, TicketCanceller& tick
 void repair_tail(QueueHeader& queue, TicketCanceller& tickets) {
   const std::uint32_t number = queue.tail.ring.load();
   if (const Ring ring = usable_ring(queue, number, tickets)) {
-    cancel_named(ring.entry(queue.tail.count.load()).ticket, tickets);
+    tickets.cancel_named(ring.entry(queue.tail.count.load()).ticket);
   }
   if (number + 1 - queue.head.ring.load() < QueueHeader::kRings) {
-    cancel_named(queue.ring(number + 1).ticket, tickets);
+    tickets.cancel_named(queue.ring(number + 1).ticket);
   }
 }
 

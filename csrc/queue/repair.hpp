@@ -1,6 +1,8 @@
 // Repairs a queue after a process that used it has died.
 #pragma once
 
+#include <optional>
+
 #include "arena/slot_set.hpp"
 #include "arena/ticket_record.hpp"
 #include "queue/kept.hpp"
@@ -16,6 +18,11 @@ class TicketCanceller : public RingMapper {
   /// process may have done the first only.
   virtual void cancel(const NamedTicket& named) = 0;
   [[nodiscard]] virtual bool is_live(const NamedTicket& named) = 0;
+
+  /// Cancels the ticket that a record names, if it names one.
+  void cancel_named(const TicketRecord& record) {
+    if (const std::optional<NamedTicket> named = record.read()) cancel(*named);
+  }
 };
 
 /// Finishes what dead processes have begun, unlocks what they had locked, returns the messages that
