@@ -40,7 +40,7 @@ struct OpenCache final : OpenChannel {
 // failed.
 constexpr int kMostAttempts = 64;
 
-PyObject* g_build = nullptr;  // the name of the method that builds and adds an item
+PyObject* g_keep = nullptr;  // the name of the method that adds an item that was built
 
 py::object new_cache_storage(std::uint64_t max_bytes, std::string_view label) {
   py::object storage = new_shared_storage(Cache::kBytes, default_strategy(), false);
@@ -136,18 +136,19 @@ py::object fill(PyObject* self, PyObject* name, PyObject* build, bool waits) {
   const CacheKey key = key_of(open.core, name);
   for (;;) {
     CacheTurn turn(open.core, key);
-    py::object built;
-    if (take_turn(open, turn, waits)) {
-      const Building building(open.core, turn.record());
-      built = checked(PyObject_CallMethodObjArgs(self, g_build, name, build, nullptr));
-      if (PyTuple_Check(built.ptr()) == 0 || PyTuple_GET_SIZE(built.ptr()) != 2) {
-        throw py::type_error("_build returns an item, and if it was added");
-      }
+    if (!take_turn(open, turn, waits)) {
+      if (py::object item = find(open, key)) return item;
+      continue;  // it was removed meanwhile
     }
-    const auto part = [&](Py_ssize_t number) { return PyTuple_GET_ITEM(built.ptr(), number); };
-    const bool looks = !built || part(1) == Py_True;
-    if (py::object item = looks ? find(open, key) : py::object()) return item;
-    if (built) return py::reinterpret_borrow<py::object>(part(0));
+    py::object item;
+    py::object added;
+    {
+      const Building building(open.core, turn.record());
+      item = checked(PyObject_CallNoArgs(build));
+      added = checked(PyObject_CallMethodObjArgs(self, g_keep, name, item.ptr(), nullptr));
+    }
+    py::object kept = added.ptr() == Py_True ? find(open, key) : py::object();
+    return kept ? kept : item;
   }
 }
 
@@ -169,11 +170,10 @@ PyObject* get_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 // The second argument is what is returned if the item is not there.
 PyObject* find_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
-    const auto [name, otherwise, counts] =
-        parse<3>("_find", given, count, names, {"key", "otherwise", "counts"}, 3);
+    const auto [name, otherwise] = parse<2>("_find", given, count, names, {"key", "otherwise"}, 2);
     OpenCache& open = opened<OpenCache>(self);
     py::object item = find(open, key_of(open.core, name));
-    if (counts == Py_True) open.core.count(static_cast<bool>(item));
+    open.core.count(static_cast<bool>(item));
     return item ? item.release().ptr() : Py_NewRef(otherwise);
   });
 }
@@ -239,7 +239,19 @@ bool add(OpenCache& open, const CacheKey& key, ItemForm form, std::span<const st
   return added == Attempt::done;
 }
 
-// False if there is no room.
+// Lets other items go if memory is short. Returns false if there is no room.
+bool add_with_room(OpenCache& open, const CacheKey& key, ItemForm form,
+                   std::span<const std::byte> bytes) {
+  for (int i = 0; i < kMostAttempts; ++i) {
+    try {
+      return add(open, key, form, bytes);
+    } catch (const OutOfMemory&) {
+      if (!make_room(open, bytes.size())) break;
+    }
+  }
+  return false;
+}
+
 PyObject* add_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [name, form, data] =
@@ -247,16 +259,8 @@ PyObject* add_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     OpenCache& open = opened<OpenCache>(self);
     const CacheKey key = key_of(open.core, name);
     const SimpleBuffer buffer(data);
-    const auto number = static_cast<ItemForm>(to_number(form));
-    bool added = false;
-    for (int i = 0; i < kMostAttempts && !added; ++i) {
-      try {
-        added = add(open, key, number, buffer.bytes());
-        break;
-      } catch (const OutOfMemory&) {
-        if (!make_room(open, buffer.bytes().size())) break;
-      }
-    }
+    const bool added =
+        add_with_room(open, key, static_cast<ItemForm>(to_number(form)), buffer.bytes());
     ensure_manager(*open.session);
     return PyBool_FromLong(added);
   });
@@ -334,7 +338,7 @@ void add_caches(py::module_& module) {
   module.add_object("CacheBase", make_type<OpenCache>("shmtensor._core.CacheBase", g_cache_methods,
                                                       g_cache_properties, g_cache_members));
   module.def("new_cache_storage", &new_cache_storage);
-  g_build = py::str("_build").release().ptr();
+  g_keep = py::str("_keep").release().ptr();
 }
 
 }  // namespace shmtensor::python

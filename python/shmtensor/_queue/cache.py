@@ -90,13 +90,12 @@ class SharedCache(SentByHandle, _core.CacheBase, Generic[Value]):
         def get(self, key: _Key, build: Callable[[], Built], wait: bool = True) -> Built: ...
         def get(self, key: _Key, build: Any = None, wait: bool = True) -> Any: ...
 
-    def _build(self, key: _Key, build: Callable[[], Any]) -> tuple[Any, bool]:
-        """Build and add an item; called by `get`. Return it, and True if it was added."""
-        item = build()
-        return item, self._add(key, *Writer(PICKLE).take(item))
+    def _keep(self, key: _Key, item: Any) -> bool:
+        """Add an item that was built; called by `get`. Return False if there is no room."""
+        return self._add(key, *Writer(PICKLE).take(item))
 
     def __getitem__(self, key: _Key) -> Value:
-        item = self._find(key, _MISSING, True)
+        item = self._find(key, _MISSING)
         if item is _MISSING:
             raise KeyError(key)
         return item  # type: ignore[no-any-return]
