@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -40,6 +40,31 @@ class Samples:
     def ratios(self, peer: str, variant: str, key: str, base: str) -> list[float]:
         """Return one ratio per round, so that a slow round does not distort it."""
         return [measure[key] / measure[base] for measure in self._of[peer, variant]]
+
+    def rows_of_ways(
+        self,
+        variant: str,
+        ways: Iterable[str],
+        base: str,
+        goal: Callable[[str], Goal | None],
+        *,
+        unit: str = "us",
+        scale: float = 1e6,
+    ) -> list[Row]:
+        """Return a row for each way in which one process has measured a variant; none if it has not."""
+        if not self.has("shmtensor", variant):
+            return []
+        return [
+            Row(
+                variant,
+                way,
+                unit,
+                Summary.of(self.values("shmtensor", variant, way), scale),
+                Summary.of(self.ratios("shmtensor", variant, way, base)).median,
+                goal(way),
+            )
+            for way in ways
+        ]
 
     def to_json(self) -> list[dict[str, object]]:
         return [

@@ -8,12 +8,13 @@ import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import shmtensor as st
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 
 __all__ = ["CASE"]
@@ -90,13 +91,13 @@ def _probe(_peer: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
+    def goal(most: float, way: str) -> Goal | None:
+        return Goal(most) if way == "shmtensor" else None
+
     rows = []
     for variant, base, most in ((ONE, "multiprocessing.Value", 150), (MANY, "np.add.at", 20)):
         ways = samples.all("shmtensor", variant)[0] if samples.has("shmtensor", variant) else ()
-        for way in ways:
-            times = Summary.of(samples.values("shmtensor", variant, way), 1e9)
-            ratio = Summary.of(samples.ratios("shmtensor", variant, way, base)).median
-            rows.append(Row(variant, way, "ns", times, ratio, Goal(most) if way == "shmtensor" else None))
+        rows += samples.rows_of_ways(variant, ways, base, partial(goal, most), unit="ns", scale=1e9)
     return rows
 
 

@@ -14,13 +14,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.timing import per_call
 
@@ -254,19 +255,20 @@ def _probe(_peer: str, options: Options) -> Iterator[Probe]:
     yield measure
 
 
+def _goal(variant: str, way: str) -> Goal | None:
+    if way == OURS:
+        return GOALS.get(variant)
+    return None if way == PLAIN or variant == ADD else Goal(20, "ratio", at_least=True)
+
+
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant, (unit, scale) in UNITS.items():
-        if not samples.has("shmtensor", variant):
-            continue
-        for name in _names(variant):
-            values = samples.values("shmtensor", variant, name)
-            ratio = Summary.of(samples.ratios("shmtensor", variant, name, OURS)).median
-            goal = GOALS.get(variant) if name == OURS else None
-            if goal is None and name not in (OURS, PLAIN) and variant != ADD:
-                goal = Goal(20, "ratio", at_least=True)
-            rows.append(Row(variant, name, unit, Summary.of(values, scale), ratio, goal))
-    return rows
+    return [
+        row
+        for variant, (unit, scale) in UNITS.items()
+        for row in samples.rows_of_ways(
+            variant, _names(variant), OURS, partial(_goal, variant), unit=unit, scale=scale
+        )
+    ]
 
 
 CASE = Case(

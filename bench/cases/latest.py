@@ -7,12 +7,13 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import shmtensor as st
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.timing import per_call
 
@@ -164,16 +165,16 @@ def _probe(_peer: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant, (unit, scale) in UNITS.items():
-        if not samples.has("shmtensor", variant):
-            continue
-        for name in _names(variant):
-            values = samples.values("shmtensor", variant, name)
-            ratio = Summary.of(samples.ratios("shmtensor", variant, name, "st.Latest")).median
-            goal = GOALS.get(variant) if name == "st.Latest" else None
-            rows.append(Row(variant, name, unit, Summary.of(values, scale), ratio, goal))
-    return rows
+    def goal(variant: str, way: str) -> Goal | None:
+        return GOALS.get(variant) if way == "st.Latest" else None
+
+    return [
+        row
+        for variant, (unit, scale) in UNITS.items()
+        for row in samples.rows_of_ways(
+            variant, _names(variant), "st.Latest", partial(goal, variant), unit=unit, scale=scale
+        )
+    ]
 
 
 CASE = Case(

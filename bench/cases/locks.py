@@ -15,7 +15,7 @@ from typing import Any
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.timing import per_call
 
@@ -152,16 +152,16 @@ def _probe(_peer: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant, limit in LIMITS.items():
-        if not samples.has("shmtensor", variant):
-            continue
-        for name in _names(variant):
-            values = Summary.of(samples.values("shmtensor", variant, name), 1e6)
-            ratio = Summary.of(samples.ratios("shmtensor", variant, name, "multiprocessing")).median
-            goal = Goal(limit, "ratio") if name == "shmtensor" else None
-            rows.append(Row(variant, name, "us", values, ratio, goal))
-    return rows
+    def goal(limit: float, way: str) -> Goal | None:
+        return Goal(limit, "ratio") if way == "shmtensor" else None
+
+    return [
+        row
+        for variant, limit in LIMITS.items()
+        for row in samples.rows_of_ways(
+            variant, _names(variant), "multiprocessing", functools.partial(goal, limit)
+        )
+    ]
 
 
 CASE = Case(
