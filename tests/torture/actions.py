@@ -206,14 +206,19 @@ def collect_garbage(actor_state: ActorState, rng: random.Random) -> None:
     st.gc()
 
 
+def release_shared(actor_state: ActorState) -> None:
+    """Read the broadcasts to their end; release them, the locks, the newest values and the caches."""
+    drain_broadcasts(actor_state)
+    drain_locks(actor_state)
+    actor_state.latest.clear()
+    release_caches(actor_state)
+
+
 def receive_all(actor_state: ActorState) -> None:
     """Receive all messages, and release their tensors, all queues, broadcasts, caches and locks."""
     rng = random.Random(0)
     while True:
-        drain_broadcasts(actor_state)
-        drain_locks(actor_state)
-        actor_state.latest.clear()
-        release_caches(actor_state)
+        release_shared(actor_state)
         contents = [box.receive_bytes() for box in actor_state.state.boxes]
         contents.append(read_file(actor_state.state.mail, rng))
         if not any(contents) and not drain_queues(actor_state):

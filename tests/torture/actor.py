@@ -16,7 +16,7 @@ from shmtensor import _core
 from shmtensor.storage import Storage
 from tests.torture import broadcasts, caches, latest, locks, queues
 from tests.torture import run_state as states
-from tests.torture.actions import ACTIONS, ActorState, receive_all
+from tests.torture.actions import ACTIONS, ActorState, receive_all, release_shared
 from tests.torture.mp_workload import watch_parent
 from tests.torture.run_state import COLLECT, DRAIN, END, RUN, RunState
 from tests.torture.shared import meet
@@ -99,11 +99,8 @@ class Actor:
             self.helper.wait_until_idle(number)
         if order in (DRAIN, COLLECT):
             if self.is_forked:
-                broadcasts.drain_broadcasts(self.actor_state)
+                release_shared(self.actor_state)
                 queues.drain_queues(self.actor_state)
-                locks.drain_locks(self.actor_state)
-                self.actor_state.latest.clear()
-                caches.release_caches(self.actor_state)
                 return False
             self.release_all()
         if order == DRAIN:
@@ -133,10 +130,7 @@ class Actor:
     def release_all(self) -> None:
         """Release all; leave the queues of the second thread to this one."""
         for actor_state in self.actor_states():
-            broadcasts.drain_broadcasts(actor_state)
-            locks.drain_locks(actor_state)
-            actor_state.latest.clear()
-            caches.release_caches(actor_state)
+            release_shared(actor_state)
             actor_state.held.clear()
         if self.helper is not None:
             for shared in self.helper.actor_state.queues:

@@ -12,7 +12,7 @@ import shmtensor as st
 from tests.observer.patterns import new_tag
 from tests.torture import run_state as states
 from tests.torture.queues import DEADLINE, choose_timeout, new_number
-from tests.torture.shared import introduce
+from tests.torture.shared import introduce, inviting
 from tests.torture.transports import Letter, new_letter
 
 if TYPE_CHECKING:
@@ -86,11 +86,6 @@ def make_broadcast(actor_state: ActorState, rng: random.Random) -> None:
     introduce(actor_state, actor_state.broadcasts, shared, rng)
 
 
-def invite_reader(actor_state: ActorState, rng: random.Random) -> None:
-    if actor_state.broadcasts:
-        rng.choice(actor_state.state.boxes).send(rng.choice(actor_state.broadcasts))
-
-
 def put_page(actor_state: ActorState, rng: random.Random) -> None:
     if not actor_state.broadcasts:
         return
@@ -143,6 +138,6 @@ def drain_broadcasts(actor_state: ActorState) -> None:
 
 
 BROADCASTS = [
-    (make_broadcast, 0.3), (invite_reader, 0.7), (put_page, 8), (join_as_reader, 0.6), (get_page, 16),
-    (shut_down, 0.05),
+    (make_broadcast, 0.3), (inviting("broadcasts"), 0.7), (put_page, 8), (join_as_reader, 0.6),
+    (get_page, 16), (shut_down, 0.05),
 ]  # fmt: skip

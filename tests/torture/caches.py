@@ -12,7 +12,7 @@ import numpy as np
 import shmtensor as st
 from shmtensor import _core
 from tests.observer.patterns import mismatch, new_tag, pattern
-from tests.torture.shared import introduce
+from tests.torture.shared import introduce, inviting
 
 if TYPE_CHECKING:
     from shmtensor.storage import Storage
@@ -50,11 +50,6 @@ def make_cache(actor_state: ActorState, rng: random.Random) -> None:
     limit = rng.choice((None, 20_000, 200_000, 2_000_000))
     shared = SharedItems(time.monotonic_ns(), st.SharedCache(limit))
     introduce(actor_state, actor_state.caches, shared, rng)
-
-
-def invite(actor_state: ActorState, rng: random.Random) -> None:
-    if actor_state.caches:
-        rng.choice(actor_state.state.boxes).send(rng.choice(actor_state.caches))
 
 
 def get_item(actor_state: ActorState, rng: random.Random) -> None:
@@ -95,4 +90,4 @@ def release_caches(actor_state: ActorState) -> None:
     actor_state.items.clear()
 
 
-CACHES = [(make_cache, 0.3), (invite, 0.7), (get_item, 10), (remove_item, 3)]
+CACHES = [(make_cache, 0.3), (inviting("caches"), 0.7), (get_item, 10), (remove_item, 3)]

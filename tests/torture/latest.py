@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import shmtensor as st
 from tests.observer.patterns import new_tag
 from tests.torture.queues import choose_timeout
-from tests.torture.shared import introduce
+from tests.torture.shared import introduce, inviting
 from tests.torture.transports import Letter, new_letter
 
 if TYPE_CHECKING:
@@ -37,11 +37,6 @@ def make_latest(actor_state: ActorState, rng: random.Random) -> None:
         return
     shared = SharedLatest(time.monotonic_ns(), st.Latest())
     introduce(actor_state, actor_state.latest, shared, rng)
-
-
-def invite(actor_state: ActorState, rng: random.Random) -> None:
-    if actor_state.latest:
-        rng.choice(actor_state.state.boxes).send(rng.choice(actor_state.latest))
 
 
 def set_letter(actor_state: ActorState, rng: random.Random) -> None:
@@ -73,4 +68,4 @@ def get_letter(actor_state: ActorState, rng: random.Random) -> None:
         actor_state.keep(letter)
 
 
-LATEST = [(make_latest, 0.3), (invite, 0.7), (set_letter, 6), (get_letter, 10)]
+LATEST = [(make_latest, 0.3), (inviting("latest"), 0.7), (set_letter, 6), (get_letter, 10)]

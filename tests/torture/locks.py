@@ -14,7 +14,7 @@ import numpy as np
 import shmtensor as st
 from tests.torture import run_state as states
 from tests.torture.queues import DEADLINE
-from tests.torture.shared import introduce
+from tests.torture.shared import introduce, inviting
 
 if TYPE_CHECKING:
     from shmtensor.storage import Storage
@@ -59,11 +59,6 @@ def make_locks(actor_state: ActorState, rng: random.Random) -> None:
         st.zeros(2, np.uint64),
     )
     introduce(actor_state, actor_state.locks, shared, rng)
-
-
-def invite(actor_state: ActorState, rng: random.Random) -> None:
-    if actor_state.locks:
-        rng.choice(actor_state.state.boxes).send(rng.choice(actor_state.locks))
 
 
 def drop_locks(actor_state: ActorState, rng: random.Random) -> None:
@@ -160,4 +155,4 @@ def drain_locks(actor_state: ActorState) -> None:
         actor_state.locks.remove(shared)
 
 
-LOCKS = [(make_locks, 0.3), (invite, 0.7), (drop_locks, 0.2), (use_one, 12)]
+LOCKS = [(make_locks, 0.3), (inviting("locks"), 0.7), (drop_locks, 0.2), (use_one, 12)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,16 @@ def meet(known: list[Any], shared: Any) -> None:
     """Keep what is not known yet."""
     if all(shared.number != other.number for other in known):
         known.append(shared)
+
+
+def inviting(kind: str) -> Callable[[ActorState, random.Random], None]:
+    """Return the action that sends one of those that an actor knows, by the name of the attribute."""
+
+    def invite(actor_state: ActorState, rng: random.Random) -> None:
+        if known := getattr(actor_state, kind):
+            rng.choice(actor_state.state.boxes).send(rng.choice(known))
+
+    return invite
 
 
 def introduce(actor_state: ActorState, known: list[Any], shared: Any, rng: random.Random) -> None:
