@@ -35,7 +35,6 @@ def assert_no_leaks() -> Iterator[None]:
     before = live_resources()
     yield
     wait_until(
-        # Fewer if the manager was still freeing what an earlier test has left.
-        lambda: all(now <= then for now, then in zip(live_resources(), before, strict=True)),
+        lambda: live_resources() == before,
         what=lambda: f"blocks, bytes, messages {before}, not {live_resources()}",
     )
