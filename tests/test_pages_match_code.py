@@ -122,12 +122,7 @@ FUNCTIONS = set(re.findall(r"^ *(?:async )?def (test_\w+)\(", SOURCES, re.MULTIL
 MODULES = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
 
 
-@pytest.mark.parametrize(
-    "page",
-    # The page has tests of CPython.
-    [page for page in sorted(DOCS.rglob("*.md")) if page.name != "differences.md"],
-    ids=lambda page: page.stem,
-)
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
 def test_tests_named_in_pages_exist(page) -> None:
     text = page.read_text()
     missing = set()

@@ -142,12 +142,10 @@ def test_every_standard_name_is_provided(name) -> None:
     check_signature(name, expected, inspect.signature(ours))
 
 
-@pytest.mark.parametrize(
-    "name", ["Queue", "JoinableQueue", "SimpleQueue", "Process", "connection.Connection"]
-)
+@pytest.mark.parametrize("name", ["Queue", "JoinableQueue", "SimpleQueue", "Process", "PipeEnd"])
 def test_methods_accept_the_standard_parameters(name) -> None:
-    if name == "connection.Connection":
-        standard, ours = multiprocessing.connection.Connection, mp.connection.Connection
+    if name == "PipeEnd":
+        standard, ours = multiprocessing.connection.Connection, mp.connection.PipeEnd
     elif name == "Process":
         standard, ours = multiprocessing.Process, mp.Process
     else:

@@ -58,6 +58,7 @@ struct TicketContents {
     broadcast = 3,  ///< likewise
     primitive = 4,  ///< of synchronization; has no tickets
     cache = 5,      ///< the first block of a cache, which has a lock and waiters
+    pipe_end = 6,   ///< has no tickets; its end is noticed
   };
 
   Kind kind = Kind::none;

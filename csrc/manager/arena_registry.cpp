@@ -116,7 +116,10 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
       [&](BlockNumber block) {
         const auto contents = TicketContents::of(segment.record(block).contents.load());
         const bool is_queue = contents.kind == TicketContents::Kind::queue;
-        if (contents.kind < TicketContents::Kind::queue) return;
+        if (contents.kind < TicketContents::Kind::queue ||
+            contents.kind == TicketContents::Kind::pipe_end) {
+          return;
+        }
         const auto bytes = bytes_in(segment, block);
         if (!bytes) return;
         if (contents.kind == TicketContents::Kind::primitive) {

@@ -66,6 +66,13 @@ class ArenaRegistry {
   /// Lets the owner of an arena know that a block is free.
   void note_free(ArenaNumber number, BlockNumber block);
 
+  /// Notes that an end of a pipe ended, which wrote or read this queue.
+  void note_hung_up(ArenaNumber number, BlockNumber block) { hung_up_.emplace_back(number, block); }
+  /// The queues that were noted since the last call.
+  [[nodiscard]] std::vector<std::pair<ArenaNumber, BlockNumber>> take_hung_up() noexcept {
+    return std::exchange(hung_up_, {});
+  }
+
   /// Cancels tickets of at least the given age. Returns their number.
   std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);
 
@@ -112,6 +119,7 @@ class ArenaRegistry {
 
   std::map<ArenaNumber, Entry> entries_;
   std::vector<PendingReclaim> pending_;
+  std::vector<std::pair<ArenaNumber, BlockNumber>> hung_up_;
 };
 
 }  // namespace shmtensor

@@ -59,7 +59,9 @@ void Drain::empty(ArenaNumber arena, BlockNumber block) {
   const auto contents = TicketContents::of(record.contents.load());
   const std::optional<std::span<std::byte>> bytes = bytes_in(*segment, block);
   if (!bytes) return;  // until the next sweep
-  if (contents.fit(bytes->size())) {
+  if (contents.kind == TicketContents::Kind::pipe_end) {
+    hang_up(*bytes, [this](const QueueName& name) { return hung_up(name); }, *this);
+  } else if (contents.fit(bytes->size())) {
     for (std::uint32_t i = 0; i < contents.count; ++i) {
       const std::byte* at = bytes->data() + contents.first + std::uint64_t{i} * contents.stride;
       cancel_named(*reinterpret_cast<const TicketRecord*>(at));
@@ -67,6 +69,17 @@ void Drain::empty(ArenaNumber arena, BlockNumber block) {
   }
   record.word.store(word.freed().bits());
   arenas_.note_free(arena, block);
+}
+
+// The queue may have ended before, with the other end.
+QueueHeader* Drain::hung_up(const QueueName& name) {
+  const Segment* segment = arenas_.find(name.arena);
+  QueueHeader* const queue = arenas_.queue(name.arena, name.block);
+  if (queue == nullptr) return nullptr;
+  const BlockWord word(segment->record(name.block).word.load());
+  if (!word.live_at_generation(name.generation)) return nullptr;
+  arenas_.note_hung_up(name.arena, name.block);
+  return queue;
 }
 
 // Null if it cannot be mapped: any process can write a number into a record.

@@ -11,6 +11,7 @@
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
 #include "arena/ticket_record.hpp"
+#include "queue/pipe_end.hpp"
 #include "queue/repair.hpp"
 
 namespace shmtensor {
@@ -35,6 +36,7 @@ class Drain final : public TicketCanceller {
 
  private:
   void empty(ArenaNumber arena, BlockNumber block);
+  [[nodiscard]] QueueHeader* hung_up(const QueueName& name);
   [[nodiscard]] TransitTable* table_of(SlotNumber sender) const;
 
   ArenaRegistry& arenas_;

@@ -45,6 +45,14 @@ void QueueRequests::describe_next(const Client& client, const Message& message) 
   reply(client.socket, answer, queue ? MessageKind::done : MessageKind::unknown);
 }
 
+void QueueRequests::raise_hung_up() {
+  for (const auto& [arena, block] : session_.arenas().take_hung_up()) {
+    for (const QueueEvent event : {QueueEvent::message, QueueEvent::room}) {
+      queues_.raise({.arena = arena, .block = block, .event = event});
+    }
+  }
+}
+
 void QueueRequests::remove(int descriptor) {
   const Fd* const socket = queues_.find_socket(descriptor);
   if (socket == nullptr) return;

@@ -62,6 +62,7 @@ void Server::run() {
     }
     deaths_.recheck();
     deaths_.sweep();
+    queues_.raise_hung_up();
     pipes_.check();
     session_.arenas().reclaim_orphans();
   }

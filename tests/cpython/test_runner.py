@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.cpython import sources
 from tests.cpython.__main__ import judge, run_one
-from tests.cpython.differences import DIFFERENCES
-
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "differences.md"
 
 PROBE = """
 import os, subprocess, time, unittest
@@ -66,14 +61,6 @@ def test_some_classes_are_left_out() -> None:
     assert not any(sources.concerns(*one) for one in left_out)
     assert sources.concerns("futures_with_server.test_wait", "ProcessPoolSpawnWaitTest")
     assert sources.concerns(sources.FUTURES, "ProcessPoolForkWaitTest")
-
-
-@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.test)
-def test_differences_are_documented(difference) -> None:
-    assert (
-        f"`{difference.test.rsplit('.', 1)[-1]}`" in PAGE.read_text()
-        or f"`{difference.test}`" in PAGE.read_text()
-    )
 
 
 @pytest.mark.thorough

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
 import time
@@ -103,7 +104,7 @@ def test_killed_reader_and_unread_message_leak_nothing() -> None:
     os.kill(reader.pid, signal.SIGKILL)
     reader.join(workers.TIMEOUT)
     device.wait_until(owner_is_released, "after the reader's death")
-    _unread, writer = workers.SPAWN.Pipe(duplex=False)
+    _unread, writer = multiprocessing.Pipe(duplex=False)
     writer.send(st.asarray(across(Segment(2), 0)))
     gc.collect()
     assert Segment.alive == 1, "the message keeps it"

@@ -11,7 +11,7 @@ from tests.helpers.children import importing_tests, output, run_beside, run_pyth
 from tests.helpers.scarce_heap import scarce_heap
 
 ITEMS = ["tensor", "list", "pickle", "buffers"]
-CHANNELS = ["queue", "redelivering queue", "broadcast", "pipe", "socket"]
+CHANNELS = ["queue", "redelivering queue", "broadcast", "pipe", "duplex pipe"]
 CASES = {
     **dict.fromkeys([*CHANNELS, "names"], ITEMS),
     "containers": ["plain", "arrays", "buffers"],

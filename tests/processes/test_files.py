@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_replaced_file_is_not_read(tmp_path) -> None:
 def test_file_storages_need_no_session_and_no_ticket(tmp_path) -> None:
     before = st.stats()
     storage = st.Storage.from_file(tmp_path / "new", nbytes=4096)
-    reader, writer = mp.Pipe(duplex=False)
+    reader, writer = multiprocessing.Pipe(duplex=False)
     writer.send(storage)
     after = st.stats()
     assert (after["in_flight"], after["blocks"]) == (before["in_flight"], before["blocks"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import pickle
 import queue as queues
 import threading
@@ -13,7 +14,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
-from shmtensor.multiprocessing.connection import loads_or_release
+from shmtensor.multiprocessing._pickles import loads_or_release
 from tests.helpers.children import end, wait_until
 
 
@@ -79,7 +80,7 @@ def test_tensors_of_an_unreadable_item_are_freed(strategy, put_and_get) -> None:
 
 def test_unreadable_item_waits_once_for_a_silent_manager(monkeypatch) -> None:
     """Each of a hundred handles would wait ten seconds."""
-    receiver, sender = mp.Pipe(duplex=False)
+    receiver, sender = multiprocessing.Pipe(duplex=False)
     asked = []
 
     def no_answer(handle: bytes) -> None:
@@ -201,7 +202,7 @@ def test_failed_start_releases_the_arguments(strategy) -> None:
 
 
 def test_unread_messages_are_counted_and_collected(strategy) -> None:
-    reader, writer = mp.Pipe(duplex=False)
+    reader, writer = multiprocessing.Pipe(duplex=False)
     for _ in range(3):
         writer.send(st.ones(10))
     reader.close()

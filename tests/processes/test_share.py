@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-import shmtensor.multiprocessing as mp
+from shmtensor import _core
 from shmtensor._core import storage_at
+from shmtensor._pickling import dumps
 from tests.helpers.children import clean_environment, end, output, run_python, wait_until
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.failing_pickles import FailsToLoad, FailsToPickle
@@ -230,16 +231,14 @@ def test_message_is_short_whatever_the_number_of_buffers() -> None:
 
     globals()["Wrapper"] = Wrapper
     shared = st.share([Wrapper(np.full(1000, float(i))) for i in range(100)])
-    reader, writer = mp.Pipe()
-    writer.send([Wrapper(array) for array in shared])
-    message = reader.recv_bytes()
+    with _core.SendScope() as scope:
+        message = dumps([Wrapper(array) for array in shared])
+        scope.delivered()
     assert len(message) < 100 * 40
     back = pickle.loads(message)
     assert [array[0] for array in back] == list(range(100))
     assert {id(storage_of(array)) for array in back} == {id(storage_of(shared[0]))}
     assert not back[0].flags.writeable
-    reader.close()
-    writer.close()
 
 
 def test_other_pickles_have_the_elements() -> None:

@@ -8,8 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fcntl import F_SETPIPE_SZ, fcntl
-
-import shmtensor.multiprocessing as mp
+from multiprocessing import Pipe
 
 _RECORD = struct.Struct("<3q")  # an event, the queue, a number
 CAPACITY = 1 << 20  # bytes in the pipe that the director has not read
@@ -59,7 +58,7 @@ class Ledger:
     """The director's end; it reads often, so that no writer waits for long."""
 
     def __init__(self) -> None:
-        self.reader, writer = mp.Pipe(False)
+        self.reader, writer = Pipe(False)
         fcntl(writer.fileno(), F_SETPIPE_SZ, CAPACITY)
         os.set_blocking(self.reader.fileno(), False)
         self.writer = LedgerWriter(writer)

@@ -20,7 +20,7 @@ namespace {
 
 // A message of one tensor needs no parcel, and bytes and text are written from the object: as
 // items, their content would be copied once more.
-enum Kind : std::uint8_t { kItem = 1, kTensor = 2, kPickle = 3, kBytes = 4, kText = 5 };
+enum Kind : std::uint8_t { kItem = 1, kTensor = 2, kPickle = 3, kBytes = 4, kText = 5, kRaw = 6 };
 // The content is in a parcel.
 constexpr std::uint32_t kInParcel = 0x100;
 
@@ -49,6 +49,7 @@ py::object decode_content(std::uint32_t kind, std::span<const std::byte> content
     case kPickle:
       return loads(content);
     case kBytes:
+    case kRaw:
       return checked(PyBytes_FromStringAndSize(text, size));
     case kText:
       return checked(PyUnicode_DecodeUTF8(text, size, nullptr));
@@ -142,6 +143,23 @@ void EncodedMessage::place(Session& session, std::uint32_t kind,
               .block_bytes = bytes + tickets_.bytes(),
               .copied_bytes = bytes + copied_bytes_};
 }
+
+RawMessage::RawMessage(Session& session, std::span<const std::byte> bytes) {
+  if (bytes.size() <= MessageEntry::kContent) {
+    message_ = {.kind = kRaw, .content = bytes, .block = {}};
+    return;
+  }
+  QueuedTickets none(session.id());
+  parcel_ = make_parcel(session, bytes, none);
+  const std::uint64_t size = parcel_->arena->size(parcel_->number);
+  message_ = {.kind = kRaw | kInParcel,
+              .content = {},
+              .block = *parcel_,
+              .block_bytes = size,
+              .copied_bytes = size};
+}
+
+bool is_raw(const Incoming& message) noexcept { return (message.kind & ~kInParcel) == kRaw; }
 
 py::object decode_message(Session& session, Incoming& message, Readers readers) {
   const std::span<const std::byte> content(message.content.data(), message.size);

@@ -55,6 +55,22 @@ class EncodedMessage {
   std::optional<SendScope> scope_;  // of a pickle: has the tickets of tensors of other sessions
 };
 
+/// Bytes that were not pickled from an object, as a message: see `is_raw`. Throws OutOfMemory.
+/// Threads: one.
+class RawMessage {
+ public:
+  RawMessage(Session& session, std::span<const std::byte> bytes);
+
+  [[nodiscard]] const Outgoing& get() const noexcept { return message_; }
+
+ private:
+  HeldBlock parcel_;
+  Outgoing message_;
+};
+
+/// Return true if `decode_message` returns the bytes of a RawMessage.
+[[nodiscard]] bool is_raw(const Incoming& message) noexcept;
+
 /// What pickles the messages of all broadcasts.
 [[nodiscard]] PyObject* broadcast_dumps() noexcept;
 

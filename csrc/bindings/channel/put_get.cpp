@@ -148,6 +148,28 @@ py::object get_one(OpenQueue& open, Patience& patience) {
   return take_one(open, patience, readers_of(open.core));
 }
 
+void put_raw(OpenQueue& open, std::span<const std::byte> bytes, Patience& patience) {
+  Queue& queue = open.core;
+  const RawMessage raw(queue.session(), bytes);
+  ChannelCall call(queue.session());
+  attempt_until_done(open, call, patience, QueueEvent::room,
+                     [&] { return queue.try_put(raw.get(), call); });
+  ensure_manager(queue.session());
+}
+
+std::pair<bool, py::object> get_either(OpenQueue& open, Patience& patience) {
+  Session& session = open.core.session();
+  Incoming message;
+  {
+    ChannelCall call(session);
+    attempt_until_done(open, call, patience, QueueEvent::message,
+                       [&] { return open.core.try_take(message, call); });
+    ensure_manager(session);
+  }
+  const bool raw = is_raw(message);
+  return {raw, decode_message(session, message)};
+}
+
 py::object get_one(OpenReader& open, Patience& patience) {
   return take_one(open, patience, Readers::many);
 }

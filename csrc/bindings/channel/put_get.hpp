@@ -18,6 +18,9 @@ namespace shmtensor::python {
 void put_one(OpenQueue& open, PyObject* item, PyObject* dumps, Patience& patience);
 void put_one(OpenBroadcast& open, PyObject* item, PyObject* dumps, Patience& patience);
 [[nodiscard]] py::object get_one(OpenQueue& open, Patience& patience);
+/// For a pipe: bytes as they are, which `get_either` returns with true.
+void put_raw(OpenQueue& open, std::span<const std::byte> bytes, Patience& patience);
+[[nodiscard]] std::pair<bool, py::object> get_either(OpenQueue& open, Patience& patience);
 [[nodiscard]] py::object get_one(OpenReader& open, Patience& patience);
 /// The newest value after the first `after` ones, with the number of values until it; nothing if
 /// there is none.

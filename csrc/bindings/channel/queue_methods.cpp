@@ -10,6 +10,7 @@
 #include "bindings/channel/method_docs.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/gil.hpp"
+#include "bindings/support/simple_buffer.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -110,6 +111,45 @@ PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
   });
 }
 
+PyObject* put_bytes(PyObject* self, PyObject* data) {
+  return guarded([&] {
+    const SimpleBuffer buffer(data);
+    Patience endless(true, std::numeric_limits<double>::infinity());
+    put_raw(usable<OpenQueue>(self), buffer.bytes(), endless);
+    return Py_NewRef(Py_None);
+  });
+}
+
+// (whether `_put_bytes` has put it, the object)
+PyObject* take_either(PyObject* self, PyObject*) {
+  return guarded([&] {
+    Patience endless(true, std::numeric_limits<double>::infinity());
+    auto [raw, object] = get_either(usable<OpenQueue>(self), endless);
+    return py::make_tuple(raw, std::move(object)).release().ptr();
+  });
+}
+
+// Waits until there is a message, or the queue was shut down. Returns false after the timeout.
+PyObject* wait_for_message(PyObject* self, PyObject* timeout) {
+  return guarded([&] {
+    Queue& queue = usable<OpenQueue>(self).core;
+    Patience patience(true, to_timeout(self, timeout));
+    ChannelCall call(queue.session());
+    const auto ready = [&] { return queue.size() != 0 || queue.is_shut_down(); };
+    while (!ready()) {
+      const std::chrono::nanoseconds left = patience.left();
+      if (left.count() == 0) return PyBool_FromLong(0);
+      {
+        const GilRelease release;
+        queue.prepare(Attempt::empty, call, left);
+      }
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (queue.is_closed()) OpenQueue::throw_closed();
+    }
+    return PyBool_FromLong(1);
+  });
+}
+
 template <QueueEvent event>
 int watch(Queue& queue) {
   const GilRelease release;
@@ -167,6 +207,9 @@ PyMethodDef g_queue_methods[] = {
     {"_fileno_of_room", call_core<OpenQueue, watch<QueueEvent::room>, usable<OpenQueue>>,
      METH_NOARGS,
      "Return a descriptor that is readable while there is room, or the queue is shut down."},
+    {"_put_bytes", put_bytes, METH_O, nullptr},
+    {"_take", take_either, METH_NOARGS, nullptr},
+    {"_wait", wait_for_message, METH_O, nullptr},
     {"_claim_in", method(claim_in), kWithNames,
      "Let each later `get` write the position of its message, plus 1, into a word of 8 bytes."},
     {"_put_count", call_core<OpenQueue, &Queue::put_count, usable<OpenQueue>>, METH_NOARGS,

@@ -1,23 +1,29 @@
-"""The standard library's pipes, with messages that are cancelled if they cannot be sent."""
+"""Pipes in shared memory: the connections of the standard library, over two queues."""
 
 from __future__ import annotations
 
+import errno
 import io
-import pickle
-import struct
-from contextlib import suppress
+import os
+from contextlib import contextmanager
 from multiprocessing import connection as std
-from multiprocessing import context, reduction
-from typing import Any
+from multiprocessing import reduction
+from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
-from shmtensor._pickling import dumps, load_with_buffers
-from shmtensor.errors import StaleHandleError
+from shmtensor._queue.errors import QueueClosed, ShutDown
+from shmtensor._queue.labels import label_of_kind
+from shmtensor._queue.queue import Queue
+from shmtensor.multiprocessing._pickles import loads_or_release
 
-__all__ = ["Connection", "Pipe"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-_INT, _LARGE = struct.Struct("!i"), struct.Struct("!iQ")
-_LARGEST_INT = 0x7FFFFFFF
+    from shmtensor.storage import Storage
+
+__all__ = ["Pipe", "PipeEnd"]
+
+_MOST_BYTES = 64 * 1024 * 1024  # that were sent and not received, in each direction
 
 
 def __dir__() -> list[str]:
@@ -28,103 +34,147 @@ def __getattr__(name: str) -> Any:
     return getattr(std, name)  # everything that is not replaced here
 
 
-class Connection(std.Connection):
-    """One end of a pipe; see `multiprocessing.connection.Connection`."""
+class _Direction(Queue[Any]):
+    """The messages from one end of a pipe to the other."""
 
-    _dumps = staticmethod(dumps)
-    outgoing: _core.OutgoingPipe | None = None  # the pipe, for messages of this process; made by the first
+    __slots__ = ()
+    _counts_copies = True
+
+
+class PipeEnd(std.Connection):
+    """One end of a pipe; see `multiprocessing.connection.Connection`.
+
+    The messages are in shared memory. When no process has the other end any more, `recv` returns what was
+    sent, then raises EOFError, and `send` raises BrokenPipeError. Several threads and processes may use one
+    end: each message is received once, and whole.
+
+    `fileno` is for `select`, `wait` and event loops: it is readable while `recv` would not wait.
+    """
+
+    if TYPE_CHECKING:  # methods of the base class
+
+        def _check_closed(self) -> None: ...
+        def _check_readable(self) -> None: ...
+        def _check_writable(self) -> None: ...
+
+    def __init__(self, end: Storage, read: _Direction | None, written: _Direction | None) -> None:
+        self._handle: Any = end  # a process that has it has this end; the base class compares it with None
+        self._read, self._written = read, written
+        self._readable, self._writable = read is not None, written is not None
+
+    @property
+    def _dumps(self) -> Any:
+        return self._written and self._written._dumps
+
+    @_dumps.setter
+    def _dumps(self, dumps: Any) -> None:
+        if self._written is not None:
+            self._written._dumps = dumps
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while there is a message, or, of a write-only end, room."""
+        self._check_closed()
+        return _opened(self._written)._fileno_of_room() if self._read is None else self._read.fileno()
 
     def send(self, obj: Any) -> None:
         """Send an object; tensors and large buffers in it travel as handles. On failure it is cancelled."""
-        self._check_closed()  # type: ignore[attr-defined]
-        self._check_writable()  # type: ignore[attr-defined]
-        with _core.SendScope(self.outgoing or outgoing_pipe(self)) as message:
-            write_message(self, message, self._dumps(obj))
+        self._check_closed()
+        self._check_writable()
+        with _os_errors():
+            _opened(self._written).put(obj)
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
-        return loads_or_release(self.recv_bytes())
+        self._check_closed()
+        self._check_readable()
+        is_raw, message = self._take()
+        return loads_or_release(message) if is_raw else message
+
+    def _take(self) -> tuple[bool, Any]:
+        try:
+            return _opened(self._read)._take()
+        except ShutDown:
+            raise EOFError from None
+        except QueueClosed:
+            raise OSError(_CLOSED) from None
+
+    def _send_bytes(self, content: memoryview) -> None:
+        with _os_errors():
+            _opened(self._written)._put_bytes(content if content.contiguous else bytes(content))
+
+    def _recv_bytes(self, most: int | None = None) -> io.BytesIO | None:
+        is_raw, message = self._take()
+        content = message if is_raw else reduction.ForkingPickler.dumps(message)
+        if most is not None and len(content) > most:
+            return None
+        buffer = io.BytesIO()
+        buffer.write(content)
+        return buffer
+
+    def _poll(self, timeout: float | None) -> bool:
+        with _os_errors():
+            return _opened(self._read)._wait(timeout if timeout is None else max(timeout, 0))
+
+    def _close(self) -> None:
+        name = _core.block_name(self._handle)
+        directions = [one for one in (self._read, self._written) if one is not None]
+        self._handle = self._read = self._written = None
+        for direction in directions:
+            # The manager does this, too, but a moment later.
+            if not _core.is_live_block(direction._storage, *name):
+                direction.shutdown()
+            direction.close()
+        _core.ensure_managers()  # a killed one does not let the other end know
 
 
-def outgoing_pipe(connection: Connection) -> _core.OutgoingPipe:
-    """Return the pipe of an open connection, for the messages that this process sends into it."""
-    if connection.outgoing is None:
-        connection.outgoing = _core.OutgoingPipe(connection.fileno())
-    return connection.outgoing
+_CLOSED = "handle is closed"  # as in the standard library
 
 
-def write_message(connection: std.Connection[Any, Any], message: _core.SendScope, content: Any) -> None:
-    """Write a pickled message in the format of the standard library's `_send_bytes`."""
-    message.write(connection.fileno(), _header(len(content)), content)
+def _opened(direction: _Direction | None) -> _Direction:
+    if direction is None:  # another thread has closed the end
+        raise OSError(_CLOSED)
+    return direction
 
 
-def _header(size: int) -> bytes:
-    return _INT.pack(size) if size <= _LARGEST_INT else _LARGE.pack(-1, size)
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    try:
+        yield
+    except ShutDown:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
+    except QueueClosed:
+        raise OSError(_CLOSED) from None
 
 
-def loads_or_release(content: bytes) -> Any:
-    """Unpickle a message that can be read only once.
+def Pipe(duplex: bool = True) -> tuple[PipeEnd, PipeEnd]:  # noqa: N802
+    """Return two connected ends; see `multiprocessing.Pipe`.
 
-    If that fails, the tensors that were not unpickled yet are released: their tickets would otherwise keep
-    their memory allocated.
+    `send` waits while 64 MiB were sent and not received, without the tensors, which exist anyway.
     """
-    try:
-        return pickle.loads(content)
-    except BaseException:
-        _release(content)
-        raise
+    label = label_of_kind("pipe")
+
+    def new() -> Storage:
+        return _core.new_queue_storage(0, _MOST_BYTES, True, False, label.encode())
+
+    there, back = new(), new() if duplex else None
+    reader = _open(_core.new_pipe_end_storage(back, there), there, back)
+    return reader, _open(_core.new_pipe_end_storage(there, back), back, there)
 
 
-def _release(content: bytes) -> None:
-    # Stops at the first error: the pickle is damaged, memory is short, or the manager does not answer, which
-    # would cost a timeout for each handle.
-    with suppress(Exception):
-        import pickletools
-
-        has_buffers = False
-        for _, argument, _ in pickletools.genops(content):
-            if argument == load_with_buffers.__name__:
-                has_buffers = True
-            elif isinstance(argument, bytes) and has_buffers:
-                _release(argument)  # the stream, which comes first
-                has_buffers = False
-            elif isinstance(argument, bytes):
-                with suppress(StaleHandleError):  # not a handle, or its tensor does not exist any more
-                    _core.cancel_handle(argument)
+def _open(end: Storage, read: Storage | None, written: Storage | None) -> PipeEnd:
+    return PipeEnd(end, *(None if one is None else _direction(one) for one in (read, written)))
 
 
-def dumps_for_child(popen: Any, *objects: Any) -> memoryview:
-    """Pickle objects one after another for the child that `popen` starts."""
-    buffer = io.BytesIO()
-    context.set_spawning_popen(popen)
-    try:
-        for obj in objects:
-            reduction.dump(obj, buffer)
-    finally:
-        context.set_spawning_popen(None)
-    return buffer.getbuffer()
+def _direction(storage: Storage) -> _Direction:
+    direction = _Direction.__new__(_Direction)
+    direction.__setstate__((storage,))
+    return direction
 
 
-def take_over(connection: std.Connection[Any, Any]) -> Connection:
-    """Return a `Connection` with the descriptor of one of the standard library's, which is left closed."""
-    fd = connection.fileno()
-    connection._handle = None  # type: ignore[attr-defined]  # first: no descriptor is closed twice
-    return Connection(fd, connection.readable, connection.writable)
+def _reduce(end: PipeEnd) -> Any:
+    end._check_closed()
+    queues = (None if one is None else one._storage for one in (end._read, end._written))
+    return _open, (end._handle, *queues)
 
 
-def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:  # noqa: N802
-    """Return two connected ends; see `multiprocessing.Pipe`."""
-    first, second = std.Pipe(duplex)
-    return take_over(first), take_over(second)
-
-
-def _reduce(connection: Connection) -> Any:
-    duplicate = reduction.DupFd(connection.fileno())
-    return _rebuild, (duplicate, connection.readable, connection.writable)
-
-
-def _rebuild(duplicate: Any, readable: bool, writable: bool) -> Connection:
-    return Connection(duplicate.detach(), readable, writable)
-
-
-reduction.register(Connection, _reduce)
+reduction.register(PipeEnd, _reduce)

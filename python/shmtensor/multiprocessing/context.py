@@ -35,7 +35,7 @@ class _SharingContext(std.BaseContext):
 
     Process: ClassVar[type[multiprocessing.process.BaseProcess]]
 
-    def Pipe(self, duplex: bool = True) -> tuple[_connection.Connection, _connection.Connection]:
+    def Pipe(self, duplex: bool = True) -> tuple[_connection.PipeEnd, _connection.PipeEnd]:
         """Return two connected ends; tensors sent through them travel as handles."""
         from shmtensor.multiprocessing.connection import Pipe
 

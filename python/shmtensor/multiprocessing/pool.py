@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sized
 from concurrent.futures import CancelledError
 from multiprocessing import pool
+from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shmtensor._queue.labels import label_of_kind
@@ -23,7 +24,6 @@ from shmtensor.multiprocessing._pool.options import WithOptions, with_options
 from shmtensor.multiprocessing._pool.room import wake
 from shmtensor.multiprocessing._pool.tasks import Tasks
 from shmtensor.multiprocessing._pool.workers import Workers
-from shmtensor.multiprocessing.connection import Pipe
 from shmtensor.multiprocessing.queues import SimpleQueue
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from shmtensor._log import log_warning
 from shmtensor.multiprocessing._lifetime.descendants import Descendants
+from shmtensor.multiprocessing._pickles import loads_or_release
 from shmtensor.multiprocessing._spawn.failure import count_oom_kills, failure_of
 from shmtensor.multiprocessing._spawn.monitor import Monitor, Worker
 from shmtensor.multiprocessing._spawn.report import Returned
-from shmtensor.multiprocessing.connection import loads_or_release
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

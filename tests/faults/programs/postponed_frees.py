@@ -1,5 +1,6 @@
 """A process that frees a block when it is short of address space; `test_postponed_frees.py` runs it."""
 
+import multiprocessing
 import pickle
 import resource
 from multiprocessing.reduction import ForkingPickler
@@ -17,7 +18,7 @@ def send_to_itself(pipe):
 
 
 context = mp.get_context("fork")
-ours, theirs = context.Pipe()
+ours, theirs = multiprocessing.Pipe()
 process = context.Process(target=send_to_itself, args=(theirs,))
 process.start()
 tensor = st.ones(1000)

@@ -121,13 +121,7 @@ def queues(kind: str, item: str) -> int:
 
 
 def pipes(kind: str, item: str) -> int:
-    ends = mp.Pipe(duplex=kind == "socket")
-
-    def renew() -> None:  # the first message in a pipe lets the manager watch it
-        nonlocal ends
-        for end in ends:
-            end.close()
-        ends = mp.Pipe(duplex=kind == "socket")
+    ends = mp.Pipe(duplex=kind == "duplex pipe")
 
     def put() -> None:
         send(ends[1].send, item, lambda: not ends[0].poll())
@@ -139,7 +133,7 @@ def pipes(kind: str, item: str) -> int:
         while ends[0].poll():
             get()
 
-    return survey(drain, (nothing, put), (renew, put), (end_manager, put), (put, get))
+    return survey(drain, (nothing, put), (end_manager, put), (put, get))
 
 
 def names(_: str, item: str) -> int:
@@ -285,7 +279,7 @@ def processes(_: str, method: str) -> int:
 
 def newcomers(_: str, action: str) -> int:
     """Let processes join the session in the call. This process is not in it: its forks know nothing of it."""
-    reader, writer = mp.Pipe(duplex=False)
+    reader, writer = std.Pipe(duplex=False)
     ours, theirs = std.Pipe()
 
     def serve() -> None:
@@ -331,7 +325,7 @@ def main() -> None:
     area, item = sys.argv[1:]
     areas: dict[str, Callable[[str, str], int]] = {
         "pipe": pipes,
-        "socket": pipes,
+        "duplex pipe": pipes,
         "names": names,
         "containers": containers,
         "objects": objects,

@@ -18,8 +18,8 @@ from shmtensor._reducer_tables import MessageReducers
 from shmtensor.integrations._joblib.arrays import is_in_file
 from shmtensor.integrations._tables import REDUCERS
 from shmtensor.multiprocessing._by_value.reducer import ByValuePickler
+from shmtensor.multiprocessing._pickles import loads_or_release
 from shmtensor.multiprocessing._pool.naming import name_of
-from shmtensor.multiprocessing.connection import loads_or_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable

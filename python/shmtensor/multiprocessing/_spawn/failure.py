@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shmtensor.multiprocessing._main_module import advice_on_main
+from shmtensor.multiprocessing._pickles import loads_or_release
 from shmtensor.multiprocessing._spawn.report import Exited, Raised
-from shmtensor.multiprocessing.connection import loads_or_release
 from shmtensor.multiprocessing.errors import (
     ProcessException,
     ProcessExitedException,

@@ -13,7 +13,7 @@ from multiprocessing import popen_spawn_posix, resource_tracker, util
 from multiprocessing import spawn as std
 from typing import TYPE_CHECKING, Any
 
-from shmtensor.multiprocessing.connection import dumps_for_child
+from shmtensor.multiprocessing._pickles import dumps_for_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

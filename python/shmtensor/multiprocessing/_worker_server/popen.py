@@ -12,9 +12,9 @@ from typing import Any
 
 from shmtensor.multiprocessing._by_value import reducer
 from shmtensor.multiprocessing._by_value.code_store import code_store
+from shmtensor.multiprocessing._pickles import dumps_for_child
 from shmtensor.multiprocessing._worker_server.bootstrap import GO, Preparation, inherited
 from shmtensor.multiprocessing._worker_server.client import AT_EXIT, client
-from shmtensor.multiprocessing.connection import dumps_for_child
 
 __all__ = ["Popen"]
 
