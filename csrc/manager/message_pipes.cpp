@@ -13,9 +13,7 @@ namespace shmtensor {
 
 void MessagePipes::watch(const Client& client, const Message& message, Fd fd) {
   if (client.slot == kNoSlot) return;
-  const std::uint64_t now = coarse_milliseconds();
-  if (fd) return pipes_.add(message.pipe, std::move(fd), now);
-  pipes_.add(UnixSocketId{message.pipe, message.number}, now);
+  pipes_.add(message.pipe, std::move(fd), coarse_milliseconds());
 }
 
 // A member issues tickets as soon as it has sent `watch_pipe`. If it is killed then, its end may be

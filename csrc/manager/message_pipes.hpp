@@ -16,8 +16,7 @@ namespace shmtensor {
 /// Threads: one.
 class MessagePipes {
  public:
-  /// For `known`, see WatchedPipes.
-  MessagePipes(const Fd& known, ServedSession& session) : pipes_(known), session_(session) {}
+  explicit MessagePipes(ServedSession& session) : session_(session) {}
 
   void watch(const Client& client, const Message& message, Fd fd);
   /// Reads what a client that has ended has sent before.

@@ -46,8 +46,7 @@ enum class MessageKind : std::uint16_t {
   find_chunk,      ///< arena, chunk
   drop_chunk,      ///< arena, chunk: its owner has freed the chunk
   retire_arena,    ///< arena: its owner allocates there no more and has unmapped it
-  watch_pipe,      ///< pipe: messages are sent into it; carries its location, or for a socket that
-                   ///< reads them `number` is its cookie; no answer
+  watch_pipe,      ///< pipe: messages are sent into it; carries its location; no answer
   drain,           ///< arena, number: a block that contains tickets is unused; no answer
   watch_queue,  ///< arena, number: the block of a queue; event; carries a socket that the process
                 ///< closes when it watches no more. The answer carries the ready pipe

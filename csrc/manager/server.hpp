@@ -34,7 +34,7 @@ class Server {
   Poller poller_;
   Clients clients_;
   ServedSession session_;
-  MessagePipes pipes_{clients_.listener(), session_};
+  MessagePipes pipes_{session_};
   QueueRequests queues_{session_, poller_};
   Deaths deaths_{session_, clients_, pipes_, queues_, poller_};
   Requests requests_{session_, clients_, deaths_, pipes_, queues_};

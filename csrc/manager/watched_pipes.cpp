@@ -15,26 +15,17 @@ std::size_t WatchedPipes::limit() {
 
 void WatchedPipes::add(std::uint32_t number, Fd location, std::uint64_t now) {
   if (!is_pipe_location(location, number)) return;  // an end of the pipe would hold up EOF or EPIPE
-  add(number, Pipe{std::move(location), {}, {}}, now);
-}
-
-void WatchedPipes::add(const UnixSocketId& reader, std::uint64_t now) {
-  add(reader.inode, Pipe{{}, reader, {}}, now);
-}
-
-void WatchedPipes::add(std::uint32_t number, Pipe pipe, std::uint64_t now) {
   if (number == 0 || pipes_.size() >= most_) return;
   if (pipes_.empty()) next_check_ = now + kIntervalMilliseconds;
-  pipes_.try_emplace(number, std::move(pipe));
+  pipes_.try_emplace(number, Pipe{std::move(location), {}});
 }
 
 std::vector<std::uint32_t> WatchedPipes::check(std::uint64_t now) {
   std::vector<std::uint32_t> unread;
-  UnixDiag sockets(known_);
   next_check_ = now + kIntervalMilliseconds;
   for (auto at = pipes_.begin(); at != pipes_.end();) {
     Pipe& pipe = at->second;
-    if (pipe.location ? may_have_reader(pipe.location) : !sockets.is_closed(pipe.reader)) {
+    if (may_have_reader(pipe.location)) {
       pipe.unreadable_since.reset();
       ++at;
       continue;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "os/fd.hpp"
-#include "os/unix_diag.hpp"
 
 namespace shmtensor {
 
@@ -27,15 +26,12 @@ class WatchedPipes {
   static constexpr std::uint64_t kIntervalMilliseconds = 5'000;
   static constexpr std::size_t kMost = 4096;
 
-  /// `known` is a Unix socket that stays open as long as this object. At most `most` pipes are
-  /// watched, sockets included.
-  explicit WatchedPipes(const Fd& known, std::size_t most = limit()) : known_(known), most_(most) {}
+  /// At most `most` pipes are watched.
+  explicit WatchedPipes(std::size_t most = limit()) : most_(most) {}
 
   /// Watches a pipe, unless it is watched already or too many are. `location` is from
   /// `open_pipe_location`.
   void add(std::uint32_t number, Fd location, std::uint64_t now);
-  /// The same for the reading end of a socket pair, whose number is the inode number.
-  void add(const UnixSocketId& reader, std::uint64_t now);
 
   /// Checks every pipe, and returns the numbers of those that have had no reader for the grace
   /// period, which are not watched any more.
@@ -48,14 +44,11 @@ class WatchedPipes {
 
  private:
   struct Pipe {
-    Fd location;          ///< empty for a socket pair
-    UnixSocketId reader;  ///< of a socket pair
+    Fd location;
     std::optional<std::uint64_t> unreadable_since;
   };
   [[nodiscard]] static std::size_t limit();
-  void add(std::uint32_t number, Pipe pipe, std::uint64_t now);
 
-  const Fd& known_;
   std::size_t most_;
   std::unordered_map<std::uint32_t, Pipe> pipes_;
   std::uint64_t next_check_ = 0;

@@ -67,7 +67,7 @@ class ManagerClient final : public cuda::ChunkKeeper, public DrainRequests {
   /// Returns the number of tickets.
   std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
 
-  /// A pipe or socket into which this process sends, see WatchedPipes.
+  /// A pipe into which this process sends, see WatchedPipes.
   struct Watched {
     std::uint32_t number = 0;  ///< for tickets of messages in it; 0 if it cannot be watched
     bool settled = false;      ///< false if the manager could not be notified now: try again

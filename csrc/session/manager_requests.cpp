@@ -9,7 +9,6 @@
 #include "base/report.hpp"
 #include "os/limits.hpp"
 #include "os/pipe_readers.hpp"
-#include "os/unix_diag.hpp"
 #include "session/manager_client.hpp"
 
 namespace shmtensor {
@@ -70,16 +69,7 @@ ManagerClient::Watched ManagerClient::watch_pipe(int descriptor) noexcept {
   const Fd location = open_pipe_location(descriptor, message.pipe);
   const Guard guard(*this);
   if (!connection_) return {message.pipe, false};
-  if (message.pipe == 0) {
-    // The socket at the other end, found before the message is written: later this end may be gone.
-    // The manager searches in the network namespace of this connection.
-    const auto reader = UnixDiag(connection_.socket()).peer_of(descriptor);
-    if (!reader) return {0, true};
-    message.pipe = reader->inode;
-    message.number = reader->cookie;
-  } else if (!location) {
-    return {0, true};
-  }
+  if (!location) return {0, true};
   return {message.pipe, connection_.notify(message, location.get())};
 }
 

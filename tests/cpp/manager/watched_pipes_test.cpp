@@ -6,7 +6,6 @@
 
 #include "os/limits.hpp"
 #include "os/pipe_readers.hpp"
-#include "os/unix_socket.hpp"
 #include "support/message_ends.hpp"
 
 namespace shmtensor {
@@ -21,25 +20,17 @@ constexpr std::uint64_t kInterval = WatchedPipes::kIntervalMilliseconds;
 class WatchedPipesTest : public ::testing::Test {
  protected:
   std::uint32_t add(const MessageEnds& ends, std::uint64_t now = kStart) {
-    if (const auto reader = UnixDiag(known_.first).peer_of(ends.writer.get())) {
-      pipes_.add(*reader, now);
-      return reader->inode;
-    }
     const std::uint32_t number = pipe_number(ends.writer.get());
     pipes_.add(number, open_pipe_location(ends.writer.get(), number), now);
     return number;
   }
 
-  const std::pair<Fd, Fd> known_ = socket_pair();
-  WatchedPipes pipes_{known_.first, 3};
+  WatchedPipes pipes_{3};
 };
 
-class WatchedPipesOfBothKinds : public WatchedPipesTest,
-                                public ::testing::WithParamInterface<MessageEnds (*)()> {};
-
-TEST_P(WatchedPipesOfBothKinds, MessagesAreUnreadAfterTheGracePeriodWithoutReader) {
-  MessageEnds read = GetParam()();
-  MessageEnds left = GetParam()();
+TEST_F(WatchedPipesTest, MessagesAreUnreadAfterTheGracePeriodWithoutReader) {
+  MessageEnds read = MessageEnds::of_pipe();
+  MessageEnds left = MessageEnds::of_pipe();
   EXPECT_FALSE(pipes_.next_check());
   const std::uint32_t number = add(left);
   EXPECT_NE(add(read), 0u);
@@ -61,9 +52,6 @@ TEST_P(WatchedPipesOfBothKinds, MessagesAreUnreadAfterTheGracePeriodWithoutReade
   EXPECT_FALSE(pipes_.next_check());
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, WatchedPipesOfBothKinds,
-                         ::testing::Values(&MessageEnds::of_pipe, &MessageEnds::of_sockets));
-
 TEST_F(WatchedPipesTest, EachPipeCostsOneDescriptorUntilItIsGone) {
   const std::uint64_t before = open_descriptors();
   {
@@ -81,7 +69,7 @@ TEST_F(WatchedPipesTest, EachPipeCostsOneDescriptorUntilItIsGone) {
 TEST_F(WatchedPipesTest, NoMoreThanTheLimitAreWatched) {
   std::vector<MessageEnds> all;
   for (int i = 0; i < 5; ++i) {
-    all.push_back(i % 2 == 0 ? MessageEnds::of_pipe() : MessageEnds::of_sockets());
+    all.push_back(MessageEnds::of_pipe());
     add(all.back());
   }
   EXPECT_EQ(pipes_.count(), 3u);
@@ -93,7 +81,6 @@ TEST_F(WatchedPipesTest, AnEndOfAPipeIsRefused) {
   pipes_.add(number, ends.writer.duplicate(), kStart);
   pipes_.add(number, ends.reader.duplicate(), kStart);
   pipes_.add(number, Fd(), kStart);
-  pipes_.add(UnixSocketId{}, kStart);
   EXPECT_EQ(pipes_.count(), 0u);
 }
 
