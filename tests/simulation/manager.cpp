@@ -106,6 +106,7 @@ void Manager::start(Run& run, std::span<const SlotNumber> slots) {
 
 void Manager::serve(Run& run) {
   for (;;) {
+    raise_hung_up();
     run.wait_until([&] { return run.has_death() || !notices_.empty() || !requests_.empty(); });
     if (run.has_death()) {
       reclaim(run.next_death());
@@ -117,6 +118,15 @@ void Manager::serve(Run& run) {
       Request& request = *requests_.front();
       request.reply = carry_out(request.message, request.descriptor);
       requests_.pop_front();  // now: if this one is killed before, the next one carries it out
+    }
+  }
+}
+
+// As QueueRequests::raise_hung_up.
+void Manager::raise_hung_up() {
+  for (const auto& [arena, block] : arenas_.take_hung_up()) {
+    for (const QueueEvent event : {QueueEvent::message, QueueEvent::room}) {
+      queues_.raise({.arena = arena, .block = block, .event = event});
     }
   }
 }

@@ -53,6 +53,7 @@ class Manager {
 
   [[nodiscard]] Reply carry_out(const Message& request, int descriptor);
   void serve(Run& run);
+  void raise_hung_up();
   void take_over(Run& run);
   void reclaim(ProcessNumber dead);
   void carry_out(const Message& notice);
