@@ -31,13 +31,14 @@ class QueueBlock:
     limit: int
     tail: QueueEnd
     head: QueueEnd
+    shut_down: bool
 
 
 def read_queue(fd: int, arena: ArenaFile, block: Block) -> QueueBlock | None:
     """Return a queue; None if the block has none."""
     if not block.live or block.contents >> 56 != QUEUE:
         return None
-    content = os.pread(fd, 192, arena.data_at + block.offset)
+    content = os.pread(fd, 321, arena.data_at + block.offset)
     magic, limit = struct.unpack_from("<8sQ", content)
     ends = [QueueEnd(*struct.unpack_from("<IIQ", content, at)) for at in (64, 128)]
-    return QueueBlock(arena, block, magic, limit, *ends)
+    return QueueBlock(arena, block, magic, limit, *ends, content[320] != 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tests.observer import broadcasts as broadcast_layout
 from tests.observer import caches as cache_layout
+from tests.observer import pipes as pipe_layout
 from tests.observer import primitives as primitive_layout
 from tests.observer import queues as queue_layout
 from tests.observer.files import ArenaFile, Block
@@ -17,10 +18,11 @@ def judge(snapshot: Snapshot) -> list[str]:
     """Return all problems of a session; none if it is consistent."""
     rules = [
         patterns, lost_blocks, dead_bits, overlapping_blocks, tickets, holdings, descriptors, mappings,
-        queues, broadcasts, caches, primitives, draining_blocks,
+        queues, broadcasts, caches, primitives, pipes, draining_blocks,
     ]  # fmt: skip
     if snapshot.allow_data_loss:
         rules.remove(tickets)  # their arenas may be lost with owner and manager
+        rules.remove(pipes)
     return [problem for rule in rules for problem in rule(snapshot)]
 
 
@@ -151,6 +153,22 @@ def caches(snapshot: Snapshot) -> Iterator[str]:
         if cache.all_tables and (len(found), sum(found)) != (cache.items, cache.bytes):
             counted = f"{cache.items}, {cache.bytes}"
             yield f"{text} has {len(found)} items of {sum(found)} bytes, and counts {counted}"
+
+
+def pipes(snapshot: Snapshot) -> Iterator[str]:
+    """A queue of a pipe lives as long as an end, and is shut down if and only if the other end has ended."""
+    queues = {
+        (queue.arena.number, queue.block.number, queue.block.generation): queue for queue in snapshot.queues
+    }
+    for end in snapshot.pipe_ends:
+        if end.magic != pipe_layout.MAGIC:
+            yield f"the end of a pipe in {name(end.arena, end.block)} begins with {end.magic!r}"
+    for queue, ends in Counter(queue for end in snapshot.pipe_ends for queue in end.queues).items():
+        if queue not in queues:
+            yield f"the queue of a pipe in arena, block, generation {queue} was freed before its ends"
+        elif queues[queue].shut_down != (ends == 1):
+            state = "shut down" if queues[queue].shut_down else "open"
+            yield f"the queue of a pipe in arena, block, generation {queue} is {state}, and has {ends} ends"
 
 
 def primitives(snapshot: Snapshot) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tests.observer.broadcasts import BroadcastBlock, read_broadcast
 from tests.observer.caches import CacheBlock, read_cache
 from tests.observer.files import ArenaFile, Block, SessionFile
 from tests.observer.patterns import mismatch
+from tests.observer.pipes import PipeEnd, read_pipe_end
 from tests.observer.primitives import PrimitiveBlock, read_primitive
 from tests.observer.queues import QueueBlock, read_queue
 
@@ -55,6 +56,7 @@ class Snapshot:
     broadcasts: list[BroadcastBlock]
     caches: list[CacheBlock]
     primitives: list[PrimitiveBlock]
+    pipe_ends: list[PipeEnd]
     managers: list[int]
     allow_data_loss: bool = False  # owners and manager were killed together: memfds may be gone
     may_keep_tickets: bool = False  # those that only a lost queue has named; gc does not cancel them
@@ -108,6 +110,7 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
         found_primitives = [
             read_primitive(fd, arena, block) for fd, arena in arenas for block in arena.blocks
         ]
+        found_ends = [read_pipe_end(fd, arena, block) for fd, arena in arenas for block in arena.blocks]
     alive, members = set(), {}
     for slot in memory.slots.values():
         if not slot.taken or not slot.pid or not processes.is_alive(slot.pid):
@@ -121,7 +124,10 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
     broadcasts = [broadcast for broadcast in found_broadcasts if broadcast is not None]
     caches = [cache for cache in found_caches if cache is not None]
     primitives = [primitive for primitive in found_primitives if primitive is not None]
-    return Snapshot(memory, found, members, alive, broken, queues, broadcasts, caches, primitives, managers)
+    pipe_ends = [end for end in found_ends if end is not None]
+    return Snapshot(
+        memory, found, members, alive, broken, queues, broadcasts, caches, primitives, pipe_ends, managers
+    )
 
 
 def _member(session: str, pid: int, report: Path) -> Member:

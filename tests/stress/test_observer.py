@@ -205,6 +205,22 @@ def test_observer_reports_primitive_that_is_locked_or_damaged(subject) -> None:
 
 
 @pytest.mark.thorough
+def test_observer_reports_pipe_whose_ends_and_queues_do_not_fit(subject) -> None:
+    subject.order("pipe")
+    assert subject.problems() == []
+    end, _ = subject.snapshot().pipe_ends
+    (queue, *_) = subject.snapshot().queues
+    stage = queue.arena.data_at + queue.block.offset + 320 - end.arena.data_at - end.block.offset
+    words = [
+        (0, 0, "begins with"),
+        (16, 0, "is open, and has 1 ends"),
+        (20, 0x7000_0000, "was freed before its ends"),
+        (stage, 1, "is shut down, and has 2 ends"),
+    ]
+    check_damage(subject, end.arena.data_at + end.block.offset, words)
+
+
+@pytest.mark.thorough
 def test_observer_reports_cache_that_is_locked_or_miscounted(subject) -> None:
     subject.order("cache")
     assert subject.problems() == [], "two tables of items that are patterns"

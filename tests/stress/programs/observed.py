@@ -10,6 +10,7 @@ import sys
 from multiprocessing.reduction import ForkingPickler
 
 import shmtensor as st
+import shmtensor.multiprocessing as mp
 from shmtensor import _core
 from tests.observer.patterns import new_tag, pattern
 from tests.torture.transports import new_letter
@@ -20,11 +21,13 @@ with _core.SendScope() as message:
     content = bytes(ForkingPickler.dumps(letters[2].tensor))
     message.delivered()
 del letters[2]
-queues, readers = [], []
+queues, readers, ends = [], [], []
 
 
 def report():
     storages = [letter.tensor.storage() for letter in letters] + [q._storage for q in queues]
+    for end in ends:
+        storages += [end._handle, end._read._storage, end._written._storage]
     held = [(storage.data_ptr(), storage.nbytes) for storage in storages]
     with open(path, "w") as file:
         json.dump({"holdings": held, "exact": True, "forked": False}, file)
@@ -48,12 +51,14 @@ for line in sys.stdin:
             queues[0].put((i, letters[0]))
     elif line.startswith("primitives"):
         queues += [st.Lock(), st.BoundedSemaphore(2)]
+    elif line.startswith("pipe"):
+        ends.extend(mp.Pipe())
     elif line.startswith("cache"):
         queues.append(st.SharedCache())
         for key in range(100):
             queues[0].get(key, lambda key=key: pattern(new_tag(key), 50))
     elif line.startswith("empty"):
-        for held in letters, queues, readers:
+        for held in letters, queues, readers, ends:
             held.clear()
         st.gc(older_than=0)
     elif line.startswith("omit one"):
