@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,18 +88,26 @@ class ActorState:
 
     def first(self, read: Callable[[], Any]) -> Any:
         """Call a function that loads a message for the first time; return None if the tensors are lost."""
-        try:
+        with self.allowing_loss():
             message = read()
+            self.actor.row[states.RECEIVED] += 1
+            return message
+        return None
+
+    @contextlib.contextmanager
+    def allowing_loss(self) -> Iterator[None]:
+        """End the body if an arena is lost, in a round in which that may happen.
+
+        Its owner and the manager were killed together: no process had the memfd open any more. Or the manager
+        cannot see the one that has, which is in another PID namespace and stopped.
+        """
+        try:
+            yield
         except (st.StaleHandleError, st.SessionError) as error:
-            # Owner and manager were killed together: no process had the memfd open any more. Or the manager
-            # cannot see the one that has, which is in another PID namespace and stopped.
             is_lost = isinstance(error, st.StaleHandleError) or "cannot reach arena" in str(error)
             if not (is_lost and self.state.allow_data_loss):
                 raise
             self.actor.row[states.LOST] += 1
-            return None
-        self.actor.row[states.RECEIVED] += 1
-        return message
 
 
 def allocate(actor_state: ActorState, rng: random.Random) -> None:
