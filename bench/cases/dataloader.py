@@ -1,4 +1,4 @@
-"""A DataLoader of torch with and without `st.install`, and with the queues of the drop-in.
+"""A DataLoader of torch with and without `st.install`, with torch's queues and those of the drop-in.
 
     python -m bench dataloader [--json FILE] [--rounds N]
 
@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.context import ForkContext
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -31,7 +32,6 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import shmtensor as st
-import shmtensor.multiprocessing as mp
 from bench.comparison import Comparison, report
 from bench.options import Options, add_pin, add_rounds, program_parser
 from bench.timing import alternate
@@ -41,6 +41,10 @@ __all__ = ["main"]
 SHAPE = (64, 3, 224, 224)
 PREFETCHED = 2  # by each loader
 NO_GOALS: dict[str, float | None] = {"shmtensor": None, "shmtensor-queue": None}
+
+
+class _TorchsQueues(ForkContext):
+    """A context that `install` does not know, so that the loader has torch's queues."""
 
 
 class Endless(Dataset[Any]):
@@ -111,7 +115,7 @@ def _place(options: Options, _worker: int) -> None:
 def _loader(work: Work, peer: str, options: Options) -> Iterator[Any]:
     """Return the iterator of a loader, whose worker is forked now, in the state of `install`."""
     st.uninstall() if peer == "torch" else st.install("torch")
-    context = mp.get_context("fork") if peer == "shmtensor-queue" else "fork"
+    context = "fork" if peer == "shmtensor-queue" else _TorchsQueues()
     return iter(
         DataLoader(
             work.data,

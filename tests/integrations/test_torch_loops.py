@@ -9,13 +9,13 @@ import signal
 import time
 import warnings
 from dataclasses import dataclass
+from multiprocessing.context import ForkContext
 
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 import shmtensor as st
-import shmtensor.multiprocessing as mp
 from tests.helpers.children import wait_until
 
 WORKERS = 2
@@ -32,10 +32,14 @@ def _installed():
     wait_until(lambda: not st.stats()["in_flight"], 40, lambda: str(st.stats()))
 
 
-@pytest.fixture(params=["fork", "ours"])
+class OtherContext(ForkContext):
+    """Of another library, so that the loader uses its queues: the standard library's."""
+
+
+@pytest.fixture(params=["ours", "other"])
 def context(request):
-    """Return a context for workers: with the standard library's queues, or with those of this package."""
-    return mp.get_context("fork") if request.param == "ours" else "fork"
+    """Return a context for workers."""
+    return "fork" if request.param == "ours" else OtherContext()
 
 
 class Numbers(Dataset):

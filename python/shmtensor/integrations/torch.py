@@ -1,4 +1,4 @@
-"""torch: tensors travel as handles, workers of a DataLoader collate into shared memory.
+"""torch: tensors travel as handles, a DataLoader has our queues, and its workers collate into shared memory.
 
 The integration replaces torch's two reducers, of tensors and of storages, and calls them for what it does
 not handle; in transports with picklers of their own (joblib, loky, multiprocess) such objects go by value,
@@ -21,17 +21,20 @@ from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
 from shmtensor._reducer_tables import FORKING
 from shmtensor.integrations._server_method import ServerMethod
 from shmtensor.integrations._tables import ReducerTable
-from shmtensor.integrations._torch import collate, items, pinning, sharing, transports
+from shmtensor.integrations._torch import collate, items, loading, pinning, sharing, transports
 from shmtensor.integrations._torch.reducers import Reducers
 
 __all__ = ["install", "uninstall"]
 
 _reducers = ReducerTable()
-_PARTS: tuple[Any, ...] = (collate, items, pinning, sharing, transports, ServerMethod(torch.multiprocessing))
+_PARTS: tuple[Any, ...] = (
+    *(collate, items, loading, pinning, sharing, transports),
+    ServerMethod(torch.multiprocessing),
+)
 
 
 def install(alias: bool = False, cuda: bool = False) -> None:
-    """Replace torch's reducers, collating, sharing and sending; add a start method."""
+    """Replace torch's reducers, collating, loading, sharing and sending; add a start method."""
     if alias and not sharing.can_move():
         msg = f"alias=True needs UntypedStorage._swap_data_ptr_, which torch {torch.__version__} lacks"
         raise RuntimeError(msg)
