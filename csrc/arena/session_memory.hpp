@@ -52,7 +52,7 @@ struct alignas(64) SlotRecord {
 
 /// In the word of the manager: the kernel does not change the word when the thread ends, which
 /// holds the lock on the byte `kManagerByte` of this file instead.
-inline constexpr std::uint32_t kManagerLocks = 0x8000'0000;
+inline constexpr std::uint32_t kManagerLocks = 0x2000'0000;  // no thread has so high a number
 inline constexpr std::uint64_t kManagerByte = kMaxSlots;
 
 struct SessionHeader {

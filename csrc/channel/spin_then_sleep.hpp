@@ -15,7 +15,7 @@
 namespace shmtensor {
 
 /// After this time a process that waits checks whether there is a manager: a killed one repairs
-/// nothing.
+/// nothing. Its end wakes one of those that wait, but this one may be killed, too.
 inline constexpr std::chrono::nanoseconds kWaitSlice = std::chrono::seconds(1);
 
 /// As `other`: the process that is awaited needs the processor of this thread.
@@ -38,12 +38,15 @@ void spin_then_sleep(Session& session, SpinWindow& spin, Atomic<std::uint32_t>& 
       }
     } while (monotonic_nanoseconds() < end);
   }
+  session.manager().ensure();
   WaitFlag flag(word);
   const std::uint32_t announced = flag.announce();
   if (ready()) return;
-  const WaitEnd end = flag.sleep(announced, std::min(time, kWaitSlice));
+  const Atomic<std::uint32_t>& manager = session.memory().header().manager;
+  const std::uint32_t present = manager.load();
+  const WaitEnd end = flag.sleep(announced, manager, present, std::min(time, kWaitSlice));
   spin.note_slept(monotonic_nanoseconds() - begin);
-  if (end == WaitEnd::timed_out) session.manager().ensure();
+  if (end == WaitEnd::timed_out || manager.load() != present) session.manager().ensure();
 }
 
 }  // namespace shmtensor

@@ -24,7 +24,7 @@ bool claim_robust(Atomic<std::uint32_t>& word) noexcept {
   // The order matters: a thread that is killed between the two steps leaves a word without its id.
   if (::syscall(SYS_set_robust_list, &head, sizeof head) != 0) return false;
   SHMTENSOR_FAULT_POINT("manager.claim");
-  word.store(this_thread_id());
+  word.store(this_thread_id() | FUTEX_WAITERS);  // without it, the kernel wakes no thread
   return true;
 }
 

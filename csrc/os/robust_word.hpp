@@ -7,7 +7,7 @@
 
 namespace shmtensor {
 
-/// The bits of the word that hold the thread id. The kernel's mark is outside these bits.
+/// The bits of the word that hold the thread id; they are zero after its end.
 inline constexpr std::uint32_t kRobustThread = 0x3fff'ffff;
 
 /// Returns the id of the calling thread, without gettid(), which glibc has since 2.30.
@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kRobustThread = 0x3fff'ffff;
 
 /// Stores the id of the calling thread in a word, usually in shared memory. When the thread ends,
 /// also by SIGKILL, the kernel replaces the id by a mark, so a reader that remembers the old value
-/// detects the end without a system call. This uses the kernel's list of robust futexes, see
+/// detects the end without a system call, and wakes one thread that waits for the word. This uses the kernel's list of robust futexes, see
 /// get_robust_list(2). It replaces the list of the C library, so the thread must not use robust
 /// mutexes; a second claim by the same thread replaces the first.
 ///

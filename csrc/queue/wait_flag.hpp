@@ -29,8 +29,12 @@ class WaitFlag {
   [[nodiscard]] std::uint32_t announce() noexcept { return word_.fetch_or(1) | 1; }
   /// Returns after a wake-up, the time, or a signal; immediately if the word has changed since.
   WaitEnd sleep(std::uint32_t announced, std::chrono::nanoseconds time) noexcept {
-    return wait_for_change(word_, announced,
-                           static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
+    return wait_for_change(word_, announced, nanoseconds(time));
+  }
+  /// The same, also when another word changes: see `wait_for_either`.
+  WaitEnd sleep(std::uint32_t announced, const Atomic<std::uint32_t>& other,
+                std::uint32_t expected, std::chrono::nanoseconds time) noexcept {
+    return wait_for_either(word_, announced, other, expected, nanoseconds(time));
   }
   /// Wakes as many processes as can use the change.
   void notify(std::uint32_t processes) noexcept {
@@ -51,6 +55,10 @@ class WaitFlag {
   }
 
  private:
+  static std::uint64_t nanoseconds(std::chrono::nanoseconds time) noexcept {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0));
+  }
+
   Atomic<std::uint32_t>& word_;
 };
 

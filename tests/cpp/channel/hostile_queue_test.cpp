@@ -176,11 +176,11 @@ TEST_P(HostileQueue, ALimitBoundsTheRings) {
 }
 
 // Each would wait for the lock, longer than a child may live.
-TEST_P(HostileQueue, AShutdownWaitsForNoLockWithoutAnOwner) {
+TEST_P(HostileQueue, AShutdownEndsWithoutTheOwnerOfTheLock) {
   attack([](QueueUser& user) {
     const SlotNumber unused = user.session().slot() + 1;
     for (const std::uint32_t wrong : {unused + 1u, 0xffffu, 0x0001'0000u, 0x8000'ffffu}) {
-      for (int i = 0; i < 300; ++i) {
+      for (int i = 0; i < 2; ++i) {
         user.header().tail.lock.store(wrong);
         user.queue().shut_down();
       }

@@ -1,9 +1,14 @@
 #include "os/robust_word.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <thread>
 
+#include "os/futex.hpp"
 #include "support/child.hpp"
 #include "support/shared.hpp"
 #include "support/wait.hpp"
@@ -21,16 +26,43 @@ TEST(RobustWord, HoldsThreadIdUntilThreadDies) {
     if (!claim_robust(*word)) return;
     ::pause();
   });
-  ASSERT_TRUE(eventually([&] { return word->load() == static_cast<std::uint32_t>(child.pid()); }));
+  const auto id = static_cast<std::uint32_t>(child.pid());
+  ASSERT_TRUE(eventually([&] { return (word->load() & kRobustThread) == id; }));
+  const std::uint32_t alive = word->load();
   child.kill_and_reap();
-  EXPECT_NE(word->load(), static_cast<std::uint32_t>(child.pid()));
-  EXPECT_NE(word->load() & ~kRobustThread, 0u) << "the kernel's mark";
+  EXPECT_EQ(word->load() & kRobustThread, 0u);
+  EXPECT_NE(word->load(), alive);
+}
+
+TEST(RobustWord, EndOfThreadWakesOneThatWaitsForTwoWords) {
+  constexpr std::uint64_t kMinute = 60'000'000'000;
+  Shared<std::atomic<std::uint32_t>> word;
+  std::atomic<std::uint32_t> other{0};
+  Child child([&] {
+    if (!claim_robust(*word)) return;
+    ::pause();
+  });
+  ASSERT_TRUE(eventually([&] { return word->load() != 0; }));
+  const std::uint32_t alive = word->load();
+  EXPECT_EQ(wait_for_either(other, 0, *word, alive, 1), WaitEnd::timed_out);
+  EXPECT_EQ(wait_for_either(other, 1, *word, alive, kMinute), WaitEnd::woken);
+  constexpr long kFutexWaitv = 449;
+  if (::syscall(kFutexWaitv, nullptr, 0, 0, nullptr, 0) < 0 && errno == ENOSYS) {
+    GTEST_SKIP() << "the kernel waits for one word only";
+  }
+  EXPECT_EQ(wait_for_either(other, 0, *word, alive + 1, kMinute), WaitEnd::woken);
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    child.kill_and_reap();
+  });
+  EXPECT_EQ(wait_for_either(other, 0, *word, alive, kMinute), WaitEnd::woken);
+  killer.join();
 }
 
 TEST(RobustWord, IsClearedWhenThreadReturns) {
   std::atomic<std::uint32_t> word{0};
   std::thread([&] { EXPECT_TRUE(claim_robust(word)); }).join();
-  EXPECT_TRUE(eventually([&] { return (word.load() & ~kRobustThread) != 0; }));
+  EXPECT_TRUE(eventually([&] { return word.load() != 0 && (word.load() & kRobustThread) == 0; }));
 }
 
 TEST(RobustWord, ClaimOfOtherThreadIsKept) {

@@ -28,6 +28,12 @@ WaitEnd wait_for_change(const Atomic<std::uint32_t>& word, std::uint32_t expecte
   return woken ? WaitEnd::woken : WaitEnd::timed_out;
 }
 
+WaitEnd wait_for_either(const Atomic<std::uint32_t>& word, std::uint32_t expected,
+                        const Atomic<std::uint32_t>&, std::uint32_t,
+                        std::uint64_t nanoseconds) noexcept {
+  return wait_for_change(word, expected, nanoseconds);
+}
+
 std::uint32_t wake(Atomic<std::uint32_t>& word, std::uint32_t count) noexcept {
   Run* const run = Run::running();
   return run != nullptr ? run->wake(&word, count) : 0;
