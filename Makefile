@@ -114,7 +114,7 @@ test-all: $(PYTHON_TESTS)
 # In an environment of its own, so that the libraries never reach the other tests. Tests of a library that
 # cannot be installed are skipped.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi multiprocess pycuda \
+INTEGRATIONS ?= cuda cupy dask datasets dlpack environments frames ipython jax joblib mpi multiprocess pycuda \
 	pyinstaller ray torch web
 INTEGRATIONS_MARK ?= not gpu and not thorough
 test-integrations: ## run tests with other libraries (INTEGRATIONS=torch: some; nightly: all) [15 minutes]
@@ -314,7 +314,7 @@ $(VENV)/.group-integrations-torch: pyproject.toml | $(VENV)/.pip
 	$(PIP) $(TORCH) 2>/dev/null || $(PIP) --extra-index-url https://download.pytorch.org/whl/cpu $(TORCH)
 	$(PIP) --group integrations-torch
 	touch $@
-$(VENV)/.group-integrations-ray: $(VENV)/.group-integrations-torch
+$(VENV)/.group-integrations-environments $(VENV)/.group-integrations-ray: $(VENV)/.group-integrations-torch
 
 # PyPI's wheel is the CUDA build; "===" excludes a local version, such as that of the CPU build.
 $(VENV)/.group-integrations-torch-cuda: pyproject.toml $(wildcard tests/integrations/cuda_runtime/*) \

@@ -39,6 +39,7 @@ _PATTERNS = {
     "test_torch_*.py": "torch",
     "test_torch_joblib.py": "joblib",
     "test_tvm_ffi.py": "tvm_ffi",
+    "test_vector_environments.py": "gymnasium stable_baselines3",
     "test_vllm.py": "vllm",
     "test_web_servers.py": "fastapi",
 }
