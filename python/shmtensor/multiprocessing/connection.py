@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-from contextlib import contextmanager
 from multiprocessing import connection as std
 from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,6 @@ from shmtensor._queue.queue import Queue
 from shmtensor.multiprocessing._pickles import loads_or_release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shmtensor.storage import Storage
 
 __all__ = ["Pipe", "PipeEnd"]
@@ -78,15 +75,19 @@ class PipeEnd(std.Connection):
 
     def send(self, obj: Any) -> None:
         """Send an object; tensors and large buffers in it travel as handles. On failure it is cancelled."""
-        self._check_closed()
-        self._check_writable()
-        with _os_errors():
-            _opened(self._written).put(obj)
+        if (written := self._written) is None:
+            self._check_closed()
+            self._check_writable()
+        try:
+            _opened(written).put(obj)
+        except (ShutDown, QueueClosed) as error:
+            raise _os_error(error) from None
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
-        self._check_closed()
-        self._check_readable()
+        if self._read is None:
+            self._check_closed()
+            self._check_readable()
         is_raw, message = self._take()
         return loads_or_release(message) if is_raw else message
 
@@ -99,8 +100,10 @@ class PipeEnd(std.Connection):
             raise OSError(_CLOSED) from None
 
     def _send_bytes(self, content: memoryview) -> None:
-        with _os_errors():
+        try:
             _opened(self._written)._put_bytes(content if content.contiguous else bytes(content))
+        except (ShutDown, QueueClosed) as error:
+            raise _os_error(error) from None
 
     def _recv_bytes(self, most: int | None = None) -> io.BytesIO | None:
         is_raw, message = self._take()
@@ -112,8 +115,10 @@ class PipeEnd(std.Connection):
         return buffer
 
     def _poll(self, timeout: float | None) -> bool:
-        with _os_errors():
+        try:
             return _opened(self._read)._wait(timeout if timeout is None else max(timeout, 0))
+        except (ShutDown, QueueClosed) as error:
+            raise _os_error(error) from None
 
     def _close(self) -> None:
         name = _core.block_name(self._handle)
@@ -136,14 +141,11 @@ def _opened(direction: _Direction | None) -> _Direction:
     return direction
 
 
-@contextmanager
-def _os_errors() -> Iterator[None]:
-    try:
-        yield
-    except ShutDown:
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
-    except QueueClosed:
-        raise OSError(_CLOSED) from None
+def _os_error(error: Exception) -> OSError:
+    # Not a context manager, which would take longer than all else in `send`.
+    if isinstance(error, ShutDown):
+        return BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+    return OSError(_CLOSED)
 
 
 def Pipe(duplex: bool = True) -> tuple[PipeEnd, PipeEnd]:  # noqa: N802
