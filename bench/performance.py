@@ -96,6 +96,13 @@ LINES = (
         "to 4, acknowledged by all: time",
         VLLM,
     ),
+    Line(
+        "a pipe: a message and back",
+        "pipes",
+        '("step", 3), and back',
+        {"`multiprocessing`": "multiprocessing"},
+        ours="drop-in",
+    ),
     Line("make and release a tensor of 4 KiB", "alloc", "4 KiB", TORCH | SEGMENTS),
     Line("copy 64 KiB into shared memory", "copyin", "64 KiB", ALL),
     Line("copy 64 MiB into shared memory", "copyin", "64 MiB", ALL),

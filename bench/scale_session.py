@@ -77,7 +77,7 @@ def _start(number: int, members: int, blocks: int) -> tuple[int, float]:
         return pid, struct.unpack("d", pipe.read(8))[0]
 
 
-def _manager() -> int:
+def manager_pid() -> int:
     """Return the pid of the manager: its credentials are those of the listening socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(f"\0shmtensor-{st.stats()['session']}")
@@ -162,7 +162,7 @@ def measure(members: int, blocks: int) -> dict[str, float]:
     started = [_start(number, members, each) for number in range(members - 1)]
     pids = [pid for pid, _ in started]
     _, inbox, held = _join(members - 1, each)
-    manager = _manager()
+    manager = manager_pid()
     found = {"members": members, "blocks": blocks, "join, manager": used(manager) / members}
     if len(started) > 1:
         found["join"] = statistics.median(seconds for _, seconds in started[1:])
