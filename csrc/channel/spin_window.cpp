@@ -1,5 +1,7 @@
 #include "channel/spin_window.hpp"
 
+#include <algorithm>
+
 #include "os/limits.hpp"
 
 namespace shmtensor {
@@ -16,9 +18,15 @@ std::uint64_t SpinWindow::window(std::uint64_t now, int other) noexcept {
 
 void SpinWindow::note_slept(std::uint64_t waited) noexcept {
   const std::uint64_t window = window_.load(std::memory_order_relaxed);
-  if (window != 0) {
+  const std::uint32_t every = every_.load(std::memory_order_relaxed);
+  if (window != 0 && is_trial_.load(std::memory_order_relaxed)) {
+    is_trial_.store(false, std::memory_order_relaxed);
+    every_.store(std::min(every * 2, kRarestTrial), std::memory_order_relaxed);
+    window_.store(0, std::memory_order_relaxed);
+  } else if (window != 0) {
     window_.store(window < kLeast ? 0 : window / 2, std::memory_order_relaxed);
-  } else if (waited < kShort && short_.fetch_add(1, std::memory_order_relaxed) % kTrial == 0) {
+  } else if (waited < kShort && short_.fetch_add(1, std::memory_order_relaxed) % every == 0) {
+    is_trial_.store(true, std::memory_order_relaxed);
     window_.store(most_, std::memory_order_relaxed);
   }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace shmtensor {
 namespace {
 
@@ -33,16 +35,22 @@ TEST_F(SpinWindowTest, ClosesAfterWaitsThatSpinningDidNotEnd) {
       << "a thread that spins without success stops, also if its waits are short";
 }
 
-TEST_F(SpinWindowTest, OneOfSixteenShortWaitsTriesAgain) {
+TEST_F(SpinWindowTest, ShortWaitsTryAgainLessOftenAfterEachFailure) {
   close(kLong);
-  int trials = 0;
-  for (int i = 0; i < 160; ++i) {
+  std::vector<int> trials;
+  for (int i = 0; i < 3'000; ++i) {
     spin_.note_slept(kShort);
     if (window() == 0) continue;
-    ++trials;
-    close(kLong);
+    trials.push_back(i);
+    spin_.note_slept(kShort);
+    EXPECT_EQ(window(), 0u) << "a trial is one wait";
   }
-  EXPECT_EQ(trials, 10);
+  EXPECT_EQ(trials, (std::vector{0, 32, 64, 128, 256, 512, 1024, 2048}));
+  spin_.note_spun();
+  close(kLong);
+  int waits = 0;
+  for (; window() == 0; ++waits) spin_.note_slept(kShort);
+  EXPECT_LE(waits, 16) << "a success lets it try as often as before";
 }
 
 TEST(SpinWindow, StaysClosedInASmallCpuQuota) {
