@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <climits>
 
@@ -36,7 +35,7 @@ struct FutexWait {
       : value(expected), address(reinterpret_cast<std::uintptr_t>(&word)) {}
 };
 
-std::atomic<bool> g_lacks_waitv = false;
+Atomic<bool> g_lacks_waitv{false};
 
 }  // namespace
 
@@ -62,8 +61,7 @@ WaitEnd wait_for_either(const Atomic<std::uint32_t>& word, std::uint32_t expecte
   if (!g_lacks_waitv.load(std::memory_order_relaxed)) {
     const std::array<FutexWait, 2> waits{FutexWait(word, expected), {other, other_expected}};
     const timespec end = time_of(monotonic_nanoseconds() + nanoseconds);
-    const long index =
-        ::syscall(kFutexWaitv, waits.data(), waits.size(), 0, &end, CLOCK_MONOTONIC);
+    const long index = ::syscall(kFutexWaitv, waits.data(), waits.size(), 0, &end, CLOCK_MONOTONIC);
     if (index >= 0 || errno == EAGAIN) return WaitEnd::woken;
     if (errno == EINTR) return WaitEnd::interrupted;
     if (errno == ETIMEDOUT) return WaitEnd::timed_out;

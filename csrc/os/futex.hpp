@@ -22,7 +22,8 @@ WaitEnd wait_for_change(const Atomic<std::uint32_t>& word, std::uint32_t expecte
                         std::uint64_t nanoseconds) noexcept;
 
 /// The same, also if `other` is not `other_expected`, or at the end of the thread that has claimed
-/// it (`claim_robust`), of which one waiting thread is woken. Before Linux 5.16, only `word` counts.
+/// it (`claim_robust`), of which one waiting thread is woken. Before Linux 5.16, only `word`
+/// counts.
 WaitEnd wait_for_either(const Atomic<std::uint32_t>& word, std::uint32_t expected,
                         const Atomic<std::uint32_t>& other, std::uint32_t other_expected,
                         std::uint64_t nanoseconds) noexcept;

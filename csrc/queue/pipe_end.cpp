@@ -7,6 +7,7 @@
 namespace shmtensor {
 namespace {
 
+// Also if no process seems to wait: a manager that was killed may have cleared the flag, no more.
 void wake(QueueHeader& queue) noexcept {
   for (Atomic<std::uint32_t>* word : {&queue.getters, &queue.putters}) {
     WaitFlag(*word).wake_everyone();

@@ -32,8 +32,8 @@ class WaitFlag {
     return wait_for_change(word_, announced, nanoseconds(time));
   }
   /// The same, also when another word changes: see `wait_for_either`.
-  WaitEnd sleep(std::uint32_t announced, const Atomic<std::uint32_t>& other,
-                std::uint32_t expected, std::chrono::nanoseconds time) noexcept {
+  WaitEnd sleep(std::uint32_t announced, const Atomic<std::uint32_t>& other, std::uint32_t expected,
+                std::chrono::nanoseconds time) noexcept {
     return wait_for_either(word_, announced, other, expected, nanoseconds(time));
   }
   /// Wakes as many processes as can use the change.

@@ -10,9 +10,9 @@
 #include "bindings/channel/channel_methods.hpp"
 #include "bindings/channel/latest_methods.hpp"
 #include "bindings/channel/object_type.hpp"
+#include "bindings/channel/pipe_hold.hpp"
 #include "bindings/channel/queue_methods.hpp"
 #include "bindings/storage/allocation.hpp"
-#include "queue/pipe_end.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -48,45 +48,6 @@ py::object new_broadcast_storage(std::uint64_t limit, std::uint64_t max_bytes,
                      .on_full = static_cast<OnFull>(found - std::begin(kOnFull)),
                      .label = label_of(label)});
   return storage;
-}
-
-QueueName queue_name(PyObject* storage) {
-  if (!is_storage(storage)) throw py::type_error("a pipe has storages of queues");
-  const Backing& backing = reinterpret_cast<Storage*>(storage)->backing();
-  if (backing.kind != Backing::Kind::block) throw py::type_error("a queue is in shared memory");
-  return {.arena = backing.arena->segment().number(),
-          .block = backing.block,
-          .generation = backing.arena->generation(backing.block)};
-}
-
-// The block of an end of a pipe, with the queue into which it writes, and that which it reads;
-// either may be None.
-py::object new_pipe_end_storage(const py::object& written, const py::object& read) {
-  py::object storage = new_shared_storage(sizeof(PipeEnd), default_strategy(), true);
-  const Backing& backing = as_storage(storage)->backing();
-  auto& end = *reinterpret_cast<PipeEnd*>(backing.data);
-  if (!written.is_none()) end.written.write(queue_name(written.ptr()));
-  if (!read.is_none()) end.read.write(queue_name(read.ptr()));
-  end.magic.store(kPipeEndMagic);
-  backing.arena->set_contents(backing.block, PipeEnd::contents());
-  return storage;
-}
-
-py::tuple block_name(const py::object& storage) {
-  const QueueName name = queue_name(storage.ptr());
-  return py::make_tuple(name.arena, name.block, name.generation);
-}
-
-// Return true unless the block was freed, or is being drained. `beside` is a storage of the
-// session.
-bool is_live_block(const py::object& beside, ArenaNumber number, BlockNumber block,
-                   Generation generation) {
-  const Backing& backing = as_storage(beside)->backing();
-  const std::shared_ptr<Session> session = Runtime::get().find(backing.arena->memory().id());
-  const PinnedArena arena = session ? session->find(number) : PinnedArena();
-  if (!arena || block >= arena->segment().capacity()) return true;
-  const BlockWord word(arena->segment().record(block).word.load());
-  return word.live_at_generation(generation);
 }
 
 const char* on_full_of(const Broadcast& broadcast) {
@@ -189,11 +150,9 @@ void add_channels(py::module_& module) {
                                           g_reader_properties, g_reader_members));
   module.def("new_queue_storage", &new_queue_storage, py::arg("limit"), py::arg("max_bytes") = 0,
              py::arg("counts_copies") = false, py::arg("redeliver") = false, py::arg("label") = "");
-  module.def("new_pipe_end_storage", &new_pipe_end_storage);
-  module.def("block_name", &block_name);
-  module.def("is_live_block", &is_live_block);
   module.def("new_broadcast_storage", &new_broadcast_storage);
   add_latest(module);
+  add_pipes(module);
   add_queue_exceptions(module);
 }
 

@@ -54,8 +54,8 @@ class PipeEnd(std.Connection):
         def _check_readable(self) -> None: ...
         def _check_writable(self) -> None: ...
 
-    def __init__(self, end: Storage, read: _Direction | None, written: _Direction | None) -> None:
-        self._handle: Any = end  # a process that has it has this end; the base class compares it with None
+    def __init__(self, hold: _core.PipeHold, read: _Direction | None, written: _Direction | None) -> None:
+        self._handle: Any = hold  # the base class compares it with None
         self._read, self._written = read, written
         self._readable, self._writable = read is not None, written is not None
 
@@ -81,7 +81,7 @@ class PipeEnd(std.Connection):
         try:
             _opened(written).put(obj)
         except (ShutDown, QueueClosed) as error:
-            raise _os_error(error) from None
+            raise self._error(error, _broken_pipe()) from None
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
@@ -94,16 +94,14 @@ class PipeEnd(std.Connection):
     def _take(self) -> tuple[bool, Any]:
         try:
             return _opened(self._read)._take()
-        except ShutDown:
-            raise EOFError from None
-        except QueueClosed:
-            raise OSError(_CLOSED) from None
+        except (ShutDown, QueueClosed) as error:
+            raise self._error(error, EOFError()) from None
 
     def _send_bytes(self, content: memoryview) -> None:
         try:
             _opened(self._written)._put_bytes(content if content.contiguous else bytes(content))
         except (ShutDown, QueueClosed) as error:
-            raise _os_error(error) from None
+            raise self._error(error, _broken_pipe()) from None
 
     def _recv_bytes(self, most: int | None = None) -> io.BytesIO | None:
         is_raw, message = self._take()
@@ -118,17 +116,22 @@ class PipeEnd(std.Connection):
         try:
             return _opened(self._read)._wait(timeout if timeout is None else max(timeout, 0))
         except (ShutDown, QueueClosed) as error:
-            raise _os_error(error) from None
+            raise self._error(error, _broken_pipe()) from None
+
+    # Not a context manager, which would take longer than all else in `send`.
+    def _error(self, error: Exception, at_end: Exception) -> Exception:
+        # `close` in another thread shuts the queues down, too.
+        return at_end if isinstance(error, ShutDown) and self._handle is not None else OSError(_CLOSED)
 
     def _close(self) -> None:
-        name = _core.block_name(self._handle)
-        directions = [one for one in (self._read, self._written) if one is not None]
+        hold, directions = self._handle, (self._read, self._written)
         self._handle = self._read = self._written = None
+        has_ended = hold is not None and hold.close()
         for direction in directions:
-            # The manager does this, too, but a moment later.
-            if not _core.is_live_block(direction._storage, *name):
-                direction.shutdown()
-            direction.close()
+            if direction is not None:
+                if has_ended:
+                    direction.shutdown()  # the manager does this, too, but a moment later
+                direction.close()
         _core.ensure_managers()  # a killed one does not let the other end know
 
 
@@ -141,11 +144,8 @@ def _opened(direction: _Direction | None) -> _Direction:
     return direction
 
 
-def _os_error(error: Exception) -> OSError:
-    # Not a context manager, which would take longer than all else in `send`.
-    if isinstance(error, ShutDown):
-        return BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-    return OSError(_CLOSED)
+def _broken_pipe() -> OSError:
+    return BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def Pipe(duplex: bool = True) -> tuple[PipeEnd, PipeEnd]:  # noqa: N802
@@ -164,7 +164,9 @@ def Pipe(duplex: bool = True) -> tuple[PipeEnd, PipeEnd]:  # noqa: N802
 
 
 def _open(end: Storage, read: Storage | None, written: Storage | None) -> PipeEnd:
-    return PipeEnd(end, *(None if one is None else _direction(one) for one in (read, written)))
+    return PipeEnd(
+        _core.PipeHold(end), *(None if one is None else _direction(one) for one in (read, written))
+    )
 
 
 def _direction(storage: Storage) -> _Direction:
@@ -174,9 +176,12 @@ def _direction(storage: Storage) -> _Direction:
 
 
 def _reduce(end: PipeEnd) -> Any:
-    end._check_closed()
-    queues = (None if one is None else one._storage for one in (end._read, end._written))
-    return _open, (end._handle, *queues)
+    queues = [None if one is None else one._storage for one in (end._read, end._written)]
+    hold = end._handle  # read last: `close` clears it first
+    storage = None if hold is None else hold.storage()
+    if storage is None:
+        raise OSError(_CLOSED)
+    return _open, (storage, *queues)
 
 
 reduction.register(PipeEnd, _reduce)

@@ -27,7 +27,7 @@ queues, readers, ends = [], [], []
 def report():
     storages = [letter.tensor.storage() for letter in letters] + [q._storage for q in queues]
     for end in ends:
-        storages += [end._handle, end._read._storage, end._written._storage]
+        storages += [end._handle.storage(), end._read._storage, end._written._storage]
     held = [(storage.data_ptr(), storage.nbytes) for storage in storages]
     with open(path, "w") as file:
         json.dump({"holdings": held, "exact": True, "forked": False}, file)
