@@ -82,6 +82,14 @@ void TransitTable::keep(const Ticket& ticket, std::uint32_t mark) noexcept {
   stored.store(high(static_cast<Generation>(stored.load() >> 32)) | mark);
 }
 
+void TransitTable::end_sender() noexcept {
+  for_each_live([](std::uint32_t, TicketGroup& group, std::uint32_t live) {
+    if (static_cast<std::uint32_t>(group.mark.load()) == TicketGroup::kOfSender) {
+      group.word.fetch_and(~std::uint64_t{live});
+    }
+  });
+}
+
 TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
     : memory_(memory),
       table_(memory.transit(sender)),
@@ -93,10 +101,12 @@ TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
 }
 
 Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation,
-                            bool to_keep, std::uint32_t pipe) {
+                            TicketOf of, std::uint32_t pipe) {
   const LockGuard guard(lock_);
   const std::uint64_t key = TransitTable::block_key(arena, block);
-  const Ticket ticket = prepare(key, generation, coarse_seconds(), to_keep, pipe);
+  const std::uint32_t second =
+      of == TicketOf::arguments ? TicketGroup::kOfSender : coarse_seconds();
+  const Ticket ticket = prepare(key, generation, second, of != TicketOf::message, pipe);
   publish(ticket);
   return ticket;
 }
@@ -112,12 +122,11 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
 }
 
 Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, std::uint32_t second,
-                              bool to_keep, std::uint32_t pipe) {
+                              bool alone, std::uint32_t pipe) {
   const std::uint64_t mark = high(generation) | second;
   Atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
-      to_keep ? kNoGroup
-              : find_group(bucket.load(std::memory_order_relaxed), key, generation, pipe);
+      alone ? kNoGroup : find_group(bucket.load(std::memory_order_relaxed), key, generation, pipe);
   if (index == kNoGroup) {  // a new group at the head of the chain
     index = take_group(bucket);
     TicketGroup& group = table_.groups[index];
@@ -129,7 +138,7 @@ Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, std::uin
     group.mark.store(mark, std::memory_order_release);
     table_.pipes[index].store(pipe, std::memory_order_release);
     group.next.store(bucket.load(std::memory_order_relaxed), std::memory_order_release);
-    private_[index] = {0, false, to_keep, pipe};
+    private_[index] = {0, false, alone, pipe};
     SHMTENSOR_FAULT_POINT("send.group_ready");
     bucket.store(GroupLink::pack(index, serial_of(word)));
   } else {
@@ -179,8 +188,8 @@ std::uint32_t TransitWriter::find_group(std::uint64_t first, std::uint64_t key,
     const std::uint32_t index = GroupLink(bits).index;
     if (index >= private_.size()) break;
     const TicketGroup& group = table_.groups[index];
-    if (private_[index].issued != kAll && !private_[index].to_keep &&
-        private_[index].pipe == pipe && group.block.load(std::memory_order_relaxed) == key &&
+    if (private_[index].issued != kAll && !private_[index].alone && private_[index].pipe == pipe &&
+        group.block.load(std::memory_order_relaxed) == key &&
         group.mark.load(std::memory_order_relaxed) >> 32 == generation) {
       return index;
     }

@@ -29,6 +29,13 @@ struct NamedTicket {
   Ticket ticket;
 };
 
+/// What ends a ticket that no process claims, beside its sender.
+enum class TicketOf : std::uint8_t {
+  message,    ///< `gc`, by its age
+  name,       ///< the removal of the name; `TransitTable::keep` follows
+  arguments,  ///< the end of the sender, a process that starts another one
+};
+
 /// Up to 32 tickets of one sender for one generation of one block. While `serial` is constant, so
 /// are block and generation. A group is linked into its bucket before its first ticket is
 /// published, and stays linked while a ticket is live.
@@ -42,6 +49,8 @@ struct TicketGroup {
   /// `kFirstKept` on, to the object of a name (`NameTable::mark_of`).
   static constexpr std::uint32_t kKept = 0xffffffff;
   static constexpr std::uint32_t kFirstKept = 0xffff0000;
+  /// Instead of the second: the tickets end with their sender. Their age is always 0.
+  static constexpr std::uint32_t kOfSender = 0x7fffffff;
   [[nodiscard]] static constexpr bool is_kept(std::uint32_t second) noexcept {
     return second >= kFirstKept;
   }
@@ -119,8 +128,12 @@ struct TransitTable {
   [[nodiscard]] bool is_live(const NamedTicket& named) const noexcept;
 
   /// Makes the tickets of this ticket's group persistent: `mark` is that of a name, whose object
-  /// they belong to. The group must have been issued with `to_keep`. May be repeated.
+  /// they belong to. The group must have been issued for a name. May be repeated.
   void keep(const Ticket& ticket, std::uint32_t mark) noexcept;
+
+  /// For a sender that has ended: cancels the tickets that end with it. A sweep of the arenas frees
+  /// their blocks. May be repeated.
+  void end_sender() noexcept;
 
   [[nodiscard]] bool any_live() const noexcept {
     const std::uint32_t count = std::min(group_count.load(), kGroups);
@@ -149,11 +162,10 @@ class TransitWriter {
   /// Adopts the live tickets of an earlier process in the same slot.
   TransitWriter(const SessionMemory& memory, SlotNumber sender);
 
-  /// Publishes a ticket for a block that this process holds. A ticket with `to_keep` does not share
-  /// a group with tickets without it, nor with those of messages in other pipes than `pipe` (see
-  /// `pipe_number`; 0: not known). Throws OutOfMemory.
+  /// Publishes a ticket for a block that this process holds. Only tickets of messages share a
+  /// group, of those in one `pipe` (see `pipe_number`; 0: not known). Throws OutOfMemory.
   [[nodiscard]] Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation,
-                             bool to_keep = false, std::uint32_t pipe = 0);
+                             TicketOf of = TicketOf::message, std::uint32_t pipe = 0);
   /// The same for a ticket that is named in a record, which is written before the ticket is
   /// published. It is kept until the record's queue is freed. Throws OutOfMemory.
   Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation, TicketRecord& record);
@@ -171,13 +183,14 @@ class TransitWriter {
   struct Private {
     std::uint32_t issued = 0xffffffff;  ///< bits issued since the group was linked
     bool spare = false;                 ///< on the spare list, not linked
-    bool to_keep = false;               ///< its tickets are, or will be, persistent
+    bool alone = false;                 ///< with the ticket for which it was taken
     std::uint32_t pipe = 0;
   };
 
-  /// A ticket that is not published yet. `second` is that of the send, or TicketGroup::kKept.
+  /// A ticket that is not published yet. `second` is that of the send, or a constant of
+  /// TicketGroup.
   [[nodiscard]] Ticket prepare(std::uint64_t key, Generation generation, std::uint32_t second,
-                               bool to_keep, std::uint32_t pipe) REQUIRES(lock_);
+                               bool alone, std::uint32_t pipe) REQUIRES(lock_);
   void publish(const Ticket& ticket) noexcept REQUIRES(lock_);
   [[nodiscard]] Atomic<std::uint64_t>& bucket_of(std::uint64_t key) REQUIRES(lock_);
   [[nodiscard]] std::uint32_t find_group(std::uint64_t first, std::uint64_t key,

@@ -90,6 +90,10 @@ void ArenaRegistry::free_marked(Entry& entry, BlockNumber block) {
 
 void ArenaRegistry::sweep(const SessionMemory& memory, const SlotSet& dead,
                           const Happened& happened) {
+  // Before the blocks are searched, of which one may be unused then.
+  for (SlotNumber sender = 0; sender < kMaxSlots; ++sender) {
+    if (dead.has(sender)) memory.transit(sender).end_sender();
+  }
   for (auto& pair : entries_) {
     Entry& entry = pair.second;
     if (!entry.orphan && dead.has(entry.segment->header().owner)) make_orphan(entry);

@@ -51,8 +51,8 @@ class ArenaRegistry {
 
   /// Called with an event of a repaired queue that has happened, or may have.
   using Happened = std::function<void(const WatchedQueue&)>;
-  /// Clears the bits of dead slots in all arenas, and repairs the queues that they held. The arenas
-  /// that they own become orphan arenas.
+  /// Cancels the tickets of dead slots that end with them, clears their bits in all arenas, and
+  /// repairs the queues that they held. The arenas that they own become orphan arenas.
   void sweep(const SessionMemory& memory, const SlotSet& dead, const Happened& happened = {});
 
   /// Returns the header of a queue; null if the block has none. It stays valid as long as a process

@@ -20,7 +20,10 @@ constexpr std::uint64_t kLargestReserve = 256 * kGiB;
 
 cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda::Uuid>(device); }
 
-StaleHandle gone(const SessionId& session, ArenaNumber number, const char* or_else = "") {
+StaleHandle gone(const SessionId& session, ArenaNumber number,
+                 const char* or_else =
+                     "; perhaps the parent of this process ended before its "
+                     "arguments were loaded") {
   return StaleHandle("cannot use a tensor's handle: arena " + std::to_string(number) +
                      " of session " + session.hex() + " no longer exists, nor do its tensors" +
                      or_else);

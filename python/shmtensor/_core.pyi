@@ -416,7 +416,12 @@ class ReadScope:
 
 class SendScope:
     def __init__(
-        self, pipe: OutgoingPipe | None = None, *, persistent: bool = False, borrowed: bool = False
+        self,
+        pipe: OutgoingPipe | None = None,
+        *,
+        persistent: bool = False,
+        arguments: bool = False,
+        borrowed: bool = False,
     ) -> None: ...
     def keep(self, mark: int) -> None: ...
     def nbytes(self) -> int: ...

@@ -50,6 +50,14 @@ void cancel_tickets(const py::bytes& tickets) {
   }
 }
 
+std::unique_ptr<SendScope> make_scope(std::shared_ptr<OutgoingPipe> pipe, bool persistent,
+                                      bool arguments, bool borrowed) {
+  const TicketOf of = persistent  ? TicketOf::name
+                      : arguments ? TicketOf::arguments
+                                  : TicketOf::message;
+  return std::make_unique<SendScope>(std::move(pipe), of, borrowed);
+}
+
 }  // namespace
 
 SendScope::~SendScope() {
@@ -64,7 +72,8 @@ SendScope* SendScope::present() noexcept {
 
 bool SendScope::has_one_reader() noexcept {
   const SendScope* const scope = present();
-  return scope != nullptr && !scope->persistent_ && !scope->borrowed_ && scope->queued_ == nullptr;
+  return scope != nullptr && scope->of_ != TicketOf::name && !scope->borrowed_ &&
+         scope->queued_ == nullptr;
 }
 
 TicketSource SendScope::issue(Arena& arena, BlockNumber block, Generation generation) {
@@ -78,7 +87,7 @@ TicketSource SendScope::issue(Arena& arena, BlockNumber block, Generation genera
   std::vector<Sent>& sent = scope->sent_;
   if (sent.size() == sent.capacity()) sent.reserve(2 * sent.size() + 1);
   const std::uint32_t pipe = scope->pipe_ != nullptr ? scope->pipe_->number_for(arena.memory()) : 0;
-  const Ticket ticket = arena.send(block, scope->persistent_, pipe);
+  const Ticket ticket = arena.send(block, scope->of_, pipe);
   sent.push_back({PinnedArena(arena), block, generation, ticket});
   return ticket;
 }
@@ -153,8 +162,8 @@ py::bytes SendScope::tickets() const {
 void add_send_scope(py::module_& module) {
   SendScope::prepare();
   py::class_<SendScope>(module, "SendScope")
-      .def("__init__", initializer<SendScope, std::shared_ptr<OutgoingPipe>, bool, bool>(),
-           kInitializer, py::arg("pipe") = py::none(), py::kw_only(), py::arg("persistent") = false,
+      .def("__init__", initializer(&make_scope), kInitializer, py::arg("pipe") = py::none(),
+           py::kw_only(), py::arg("persistent") = false, py::arg("arguments") = false,
            py::arg("borrowed") = false)
       .def(
           "__enter__",

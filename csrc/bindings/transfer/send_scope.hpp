@@ -18,12 +18,12 @@ namespace shmtensor::python {
 /// has its tickets cancelled, so that nothing stays allocated for a reader that will never come.
 class SendScope : public Scope<SendScope> {
  public:
-  /// `pipe` is the pipe into which the message will be written, if that is known. The tickets of a
-  /// persistent message are those of a published name; `keep` follows. A borrowed message has no
-  /// tickets: its sender holds the blocks until its readers do.
-  explicit SendScope(std::shared_ptr<OutgoingPipe> pipe = nullptr, bool persistent = false,
+  /// `pipe` is the pipe into which the message will be written, if that is known. The tickets of an
+  /// object under a name are persistent; `keep` follows. A borrowed message has no tickets: its
+  /// sender holds the blocks until its readers do.
+  explicit SendScope(std::shared_ptr<OutgoingPipe> pipe = nullptr, TicketOf of = TicketOf::message,
                      bool borrowed = false)
-      : pipe_(std::move(pipe)), persistent_(persistent), borrowed_(borrowed) {}
+      : pipe_(std::move(pipe)), of_(of), borrowed_(borrowed) {}
   /// Of a message of a queue. Only tensors of other sessions have their tickets in their handles.
   explicit SendScope(QueuedTickets& queued) : queued_(&queued) {}
   /// Closes the scope, too: Python 3.14 may raise between `__enter__` and the body, and does not
@@ -73,7 +73,7 @@ class SendScope : public Scope<SendScope> {
 
   std::vector<Sent> sent_;
   std::shared_ptr<OutgoingPipe> pipe_;
-  bool persistent_ = false;
+  TicketOf of_ = TicketOf::message;
   bool borrowed_ = false;
   QueuedTickets* queued_ = nullptr;
 };

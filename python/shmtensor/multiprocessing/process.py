@@ -14,7 +14,6 @@ from contextlib import suppress
 
 from shmtensor._fork import after_fork_in_child
 from shmtensor.multiprocessing._default_method import set_default
-from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
 
 # Each worker imports this module before it runs. What only its parent needs is imported later, and so is the
 # extension, which the worker may not need; `typing` never.
@@ -104,7 +103,6 @@ class _SharingProcess(multiprocessing.process.BaseProcess):
     _inherited: _Inherited | None = None
     _parent_death: ParentDeathPipe | None = None
     _message: _core.SendScope | None = None
-    _arguments: ArgumentsPipe | None = None
     _signal_mask: set[int] | None = None  # of the parent, in a forked child
 
     def start(self) -> None:
@@ -125,22 +123,18 @@ class _SharingProcess(multiprocessing.process.BaseProcess):
             needed = self.daemon or of_executor or _process.current_process().daemon
             self._parent_death = ParentDeathPipe() if needed else pipe_for_child()
         self._inherited = _Inherited.from_this_process(outlived=self._parent_death is None)
-        self._arguments = ArgumentsPipe()
-        try:
-            with _core.SendScope(self._arguments.outgoing) as message:
-                try:
-                    _start(self)
-                    # Kept as long as this object, which `multiprocessing` keeps until the child has ended:
-                    # deleting it cancels what the child did not load.
-                    self._message = message
-                    if self._parent_death is not None:
-                        assert self.pid is not None
-                        self._parent_death.started(self.pid)
-                except BaseException:
-                    self._undo_start()  # before the scope cancels the message, which the child may be reading
-                    raise
-        finally:
-            self._arguments.close()
+        with _core.SendScope(arguments=True) as message:
+            try:
+                _start(self)
+                # Kept as long as this object, which `multiprocessing` keeps until the child has ended:
+                # deleting it cancels what the child did not load, as does the end of this process.
+                self._message = message
+                if self._parent_death is not None:
+                    assert self.pid is not None
+                    self._parent_death.started(self.pid)
+            except BaseException:
+                self._undo_start()  # before the scope cancels the message, which the child may be reading
+                raise
 
     def _undo_start(self) -> None:
         if self._popen is not None:  # type: ignore[attr-defined]
@@ -150,8 +144,6 @@ class _SharingProcess(multiprocessing.process.BaseProcess):
             self._parent_death.close()
 
     def _bootstrap(self, *args: Any, **kwargs: Any) -> int:
-        if self._arguments is not None:
-            self._arguments.close()
         if self._parent_death is not None:
             self._parent_death.arm()
         if self._inherited is not None:

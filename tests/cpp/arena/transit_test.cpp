@@ -97,14 +97,29 @@ TEST_F(TransitTest, GroupHoldsThirtyTwoTickets) {
 
 TEST_F(TransitTest, GroupIsForMessagesInOnePipe) {
   const Ticket unknown = writer_.issue(kArena, 9, 4);
-  const Ticket first = writer_.issue(kArena, 9, 4, false, 71);
-  const Ticket other = writer_.issue(kArena, 9, 4, false, 72);
-  EXPECT_EQ(writer_.issue(kArena, 9, 4, false, 71).group, first.group);
-  EXPECT_EQ(writer_.issue(kArena, 9, 4, false, 72).group, other.group);
+  const Ticket first = writer_.issue(kArena, 9, 4, TicketOf::message, 71);
+  const Ticket other = writer_.issue(kArena, 9, 4, TicketOf::message, 72);
+  EXPECT_EQ(writer_.issue(kArena, 9, 4, TicketOf::message, 71).group, first.group);
+  EXPECT_EQ(writer_.issue(kArena, 9, 4, TicketOf::message, 72).group, other.group);
   EXPECT_EQ(writer_.issue(kArena, 9, 4).group, unknown.group);
   EXPECT_EQ(table_.pipes[unknown.group].load(), 0u);
   EXPECT_EQ(table_.pipes[first.group].load(), 71u);
   EXPECT_EQ(table_.pipes[other.group].load(), 72u);
+}
+
+TEST_F(TransitTest, TicketsOfArgumentsEndWithTheirSender) {
+  const Ticket message = writer_.issue(kArena, 9, 4);
+  const Ticket argument = writer_.issue(kArena, 9, 4, TicketOf::arguments);
+  const Ticket loaded = writer_.issue(kArena, 9, 4, TicketOf::arguments);
+  const Ticket named = writer_.issue(kArena, 9, 4, TicketOf::name);
+  EXPECT_TRUE(claim(loaded, 9, 4));
+  for (int i = 0; i < 2; ++i) {
+    table_.end_sender();
+    EXPECT_EQ(count_live(), 2);
+  }
+  EXPECT_FALSE(claim(argument, 9, 4));
+  EXPECT_TRUE(claim(message, 9, 4));
+  EXPECT_TRUE(claim(named, 9, 4));
 }
 
 TEST_F(TransitTest, BitIsIssuedOncePerGroup) {

@@ -110,7 +110,7 @@ TEST_F(ServerEnds, NotWhileANameIsKept) {
       table.records[number].keep[1].store(keep);
       table.write_handle(number, 1, NameHandle{std::byte{1}});
       member.memory->transit(member.slot)
-          .keep(writer.issue(1, number, 0, true), NameTable::mark_of(number, 1));
+          .keep(writer.issue(1, number, 0, TicketOf::name), NameTable::mark_of(number, 1));
       table.change(number, {}, NameState{}.next(NameStage::replacing, 1, member.slot, 1));
       return number;
     };

@@ -177,7 +177,7 @@ TEST_F(ServerTest, PersistentTicketsAreNeitherUnreadNorCollected) {
   TransitWriter writer(*member.memory, member.slot);
   TransitTable& table = member.memory->transit(member.slot);
   const Ticket message = writer.issue(1, 5, 0);
-  const Ticket kept = writer.issue(1, 5, 0, true);
+  const Ticket kept = writer.issue(1, 5, 0, TicketOf::name);
   EXPECT_NE(message.group, kept.group) << "they share no group";
   EXPECT_EQ(statistics(*member.client).in_flight, 2u) << "not kept yet";
   table.keep(kept, NameTable::mark_of(7, 1));

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import re
 import signal
 import socket
 import struct
@@ -13,8 +14,6 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-
-import numpy as np
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -116,43 +115,56 @@ def killed_processes():
     for _ in range(6):
         start_and_kill_both()
     gc.collect()
-    wait_until(lambda: in_flight() == 6, what="the messages in pipes and queues to be freed")
-    wait_until(lambda: in_flight() == 0, timeout=LONGER + 10, what="the arguments")
+    wait_until(lambda: in_flight() == 0, what="the messages and arguments to be freed")
     wait_until(lambda: st.stats()["blocks"] == 0, what="the blocks")
-    assert watched() == 0
 
 
 def late_orphans():
-    """They load their arguments longer than the grace period after their parent was killed."""
+    """They load their arguments after their parent was killed, once with the manager, and get an error."""
 
     class Late:
-        def __reduce__(self):
-            return time.sleep, (LONGER,)
+        def __init__(self, fifo):
+            self.fifo = fifo
 
-    def start_all(started):
+        def __reduce__(self):
+            return open, (self.fifo,)  # which waits for a writer
+
+    def start_all(started, turn):
+        os.dup2(os.open("errors", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
         for method in METHODS:
-            arguments = {"allow_pickle": Late(), "arr": st.full(10, 7)}
-            mp.get_context(method).Process(target=np.save, args=(method,), kwargs=arguments).start()
+            arguments = Late(f"{method}{turn}"), st.full(10, 7)
+            mp.get_context(method).Process(target=print, args=arguments).start()
         os.write(started, b"x")
         signal.pause()
 
     METHODS = ("spawn", "forkserver", "server")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        fifos = [f"{method}{turn}" for method in METHODS for turn in range(2)]
+        for fifo in fifos:
+            os.mkfifo(fifo)
         st.empty(1)
+        manager = manager_pid(st.stats()["session"])
         answer, started = os.pipe()
-        parent = mp.get_context("fork").Process(target=start_all, args=(started,))
-        parent.start()
-        os.read(answer, 1)
-        parent.kill()
-        parent.join()
-        assert in_flight() == 3
-        wait_until(lambda: in_flight() == 0, timeout=LONGER + 20, what="the arguments to be loaded")
-        for method in METHODS:
-            wait_until(Path(f"{method}.npy").exists, what=f"the child of {method}")
-        wait_until(lambda: st.stats()["processes"] == 1, what="the children to end")
-        for method in METHODS:
-            assert np.load(f"{method}.npy").tolist() == [7] * 10
+        try:
+            for turn, manager_is_killed in enumerate((False, True)):
+                parent = mp.get_context("fork").Process(target=start_all, args=(started, turn))
+                parent.start()
+                os.read(answer, 1)
+                assert in_flight() == 3
+                if manager_is_killed:
+                    os.kill(manager, signal.SIGSTOP)
+                parent.kill()
+                parent.join()
+                if manager_is_killed:
+                    os.kill(manager, signal.SIGKILL)
+                wait_until(lambda: in_flight() == 0, what="the arguments to be freed")
+                wait_until(lambda: st.stats()["blocks"] == 0, what="the blocks")
+        finally:
+            for fifo in fifos:
+                os.open(fifo, os.O_RDWR)
+        error = re.compile("StaleHandleError.*before its arguments were loaded")
+        wait_until(lambda: len(error.findall(Path("errors").read_text())) == 6, what="the children to fail")
         os.chdir("/")
 
 
