@@ -1,7 +1,6 @@
 """loky, of which joblib has a copy: tensors travel as handles in tasks and results.
 
-loky pickles by cloudpickle and a table of reducers, then writes into a pipe; `_sending` assigns the tickets
-to that pipe.
+loky pickles by cloudpickle and a table of reducers; its executors have our queues.
 """
 
 from __future__ import annotations
@@ -9,14 +8,15 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shmtensor.integrations import _tables
+from shmtensor.integrations import _queues, _tables
 from shmtensor.integrations._children import pass_on_to_children
+from shmtensor.integrations._loky_queues import CallQueue, ResultQueue
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
-from shmtensor.integrations._sending import into_pipe, of_feeder, of_queue, pickles_message
 
 __all__ = ["Loky"]
 
@@ -25,20 +25,25 @@ class Loky:
     """The integration of one copy of the package."""
 
     def __init__(self, package: str) -> None:
-        self._queues, self._reduction, self._spawn = (
-            importlib.import_module(f"{package}.backend.{name}") for name in ("queues", "reduction", "spawn")
+        self._package = package
+        self._reduction, self._spawn = (
+            importlib.import_module(f"{package}.backend.{name}") for name in ("reduction", "spawn")
         )
+        self._process: Any = importlib.import_module(f"{package}.backend.process").LokyProcess
         self._executor = importlib.import_module(f"{package}.process_executor")
         self._replaced = Replacements()
 
     def install(self) -> None:
         """Register the reducers, also in workers that start from now on."""
         _tables.follow(self._reduction._dispatch_table)
-        queues: Any = self._queues
-        self._replaced.set(queues, "dumps", pickles_message(queues.dumps))
-        self._replaced.set(queues.Queue, "_feed", staticmethod(into_pipe(queues.Queue._feed, of_feeder)))
-        put = into_pipe(queues.SimpleQueue.put, of_queue)
-        self._replaced.set(queues.SimpleQueue, "put", put)
+        safe: Any = self._executor._SafeQueue
+        self._replaced.set(
+            self._executor,
+            "_SafeQueue",
+            lambda **options: CallQueue(self._package, safe.__new__(safe), **options),
+        )
+        self._replaced.set(self._executor, "SimpleQueue", partial(ResultQueue, self._package))
+        self._replaced.set(self._process, "start", _queues.in_scope(self._process.start))
         if hasattr(self._executor, "_get_memory_usage"):  # where psutil is installed
             self._replaced.set(self._executor, "_get_memory_usage", private_memory)
         pass_on_to_children(state, self._spawn)

@@ -9,7 +9,9 @@ the behaviour.
 
 from __future__ import annotations
 
+import io
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import joblib.parallel
@@ -22,8 +24,8 @@ from shmtensor._threshold import is_large
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy
 from shmtensor.integrations._loky import Loky
+from shmtensor.integrations._queues import Pickler, PoolQueue, closing
 from shmtensor.integrations._replacements import Replacements
-from shmtensor.integrations._sending import into_pipe, pickles_message
 from shmtensor.integrations._tables import REDUCERS
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ _replaced = Replacements()
 _reduce_argument = memmapping.ArrayMemmapForwardReducer.__call__
 _reduce_result = memmapping.reduce_array_memmap_backward
 _clean = memmapping.TemporaryResourcesManager._clean_temporary_resources
-_make_methods = joblib.pool.CustomizablePicklingQueue._make_methods
 
 _copies: dict[str, Copies] = {}
 """The copies of arguments, by the folder in which joblib would make a file of each."""
@@ -47,8 +48,9 @@ _copies: dict[str, Copies] = {}
 def install() -> None:
     """Replace what joblib does with arrays; register tensors with both backends, and a third backend."""
     _loky.install()
-    _replaced.set(joblib.pool, "CustomizablePickler", Pickler)
-    _replaced.set(joblib.pool.CustomizablePicklingQueue, "_make_methods", make_methods)
+    _replaced.set(joblib.pool.PicklingPool, "_setup_queues", set_up_queues)
+    terminate = joblib.pool.MemmappingPool.terminate
+    _replaced.set(joblib.pool.MemmappingPool, "terminate", closing(terminate))
     _replaced.set(memmapping.ArrayMemmapForwardReducer, "__call__", reduce_argument)
     _replaced.set(memmapping, "reduce_array_memmap_backward", reduce_result)
     _replaced.set(memmapping.TemporaryResourcesManager, "_clean_temporary_resources", clean)
@@ -109,17 +111,17 @@ def clean(manager: Any, context_id: Any = None, *args: Any, **options: Any) -> N
     _clean(manager, context_id, *args, **options)
 
 
-class Pickler(joblib.pool.CustomizablePickler):  # type: ignore[misc]
-    """The pickler of the backend "multiprocessing", which has no table of reducers for all pools."""
+def set_up_queues(pool: Any) -> None:
+    """Give a pool of the backend "multiprocessing" our queues."""
+    pool._inqueue, pool._outqueue = (
+        PoolQueue(Pickler(partial(dumps, reducers_of_pool)) if reducers_of_pool else None)
+        for reducers_of_pool in (pool._forward_reducers, pool._backward_reducers)
+    )
+    pool._quick_put, pool._quick_get = pool._inqueue.put, pool._outqueue.get
 
-    def __init__(self, writer: Any, reducers_of_pool: Any = None, **options: Any) -> None:
-        super().__init__(writer, REDUCERS | (reducers_of_pool or {}), **options)
 
-    dump = pickles_message(joblib.pool.CustomizablePickler.dump)
-
-
-def make_methods(queue: Any) -> None:
-    """Set the methods of a queue of that backend."""
-    _make_methods(queue)
-    for name in ("_send", "put"):
-        setattr(queue, name, into_pipe(getattr(queue, name), lambda _: queue._writer))
+def dumps(reducers_of_pool: Any, message: Any) -> bytes:
+    """Pickle a message as that pool does, which has no table of reducers for all pools."""
+    buffer = io.BytesIO()
+    joblib.pool.CustomizablePickler(buffer, REDUCERS | reducers_of_pool).dump(message)
+    return buffer.getvalue()

@@ -23,7 +23,7 @@ if __name__ == "__main__":
     st.install("joblib")
     array = np.ones(1_000_000)
     Parallel(2, backend=backend)(delayed(abs)(1) for _ in range(2))
-    idle = st.stats()["blocks"]  # the queues of the backend "shmtensor"
+    idle = st.stats()["blocks"]  # the queues of idle workers
     for call in range(1, 4):
         totals = Parallel(2, backend=backend)(delayed(total)(array) for _ in range(8))
         assert totals == [call * 1_000_000] * 8, totals
@@ -33,6 +33,7 @@ if __name__ == "__main__":
         wait_until(lambda: st.stats()["blocks"] <= idle, 40, lambda: str(st.stats()))
     # Arrays of one task each live as long as the task.
     with Parallel(2, backend=backend, pre_dispatch=2, batch_size=1) as parallel:
+        idle = st.stats()["blocks"]  # with those of a pool of the backend "multiprocessing"
         parallel(delayed(total)(array + i) for i in range(10))
         wait_until(lambda: st.stats()["blocks"] < idle + 5, 20, lambda: str(st.stats()))
     st.set_limit(st.stats()["bytes_reserved"] + (4 << 20))

@@ -44,5 +44,5 @@ if __name__ == "__main__":
     except Exception as error:
         print(type(error).__name__)
     del task
-    # The tensor is left. No gc: the manager cancels messages in pipes that no process can read.
+    # The tensor is left, and an executor's queues if there is one. No gc: messages end with their queues.
     wait_until(lambda: (st.stats()["blocks"], st.stats()["in_flight"]) == (1, 0), 60, lambda: str(st.stats()))

@@ -5,6 +5,7 @@ import sys
 import joblib
 import loky
 import multiprocess
+from joblib.externals.loky import get_reusable_executor
 
 import shmtensor as st
 from tests.helpers.empty_sessions import wait_for_no_blocks
@@ -43,4 +44,6 @@ if __name__ == "__main__":
         assert equals(back, value), kind
     del values, value, found, back
     st.uninstall()  # which ends the workers that are kept
+    if option == "loky":
+        get_reusable_executor().shutdown()  # which has queues
     wait_for_no_blocks()

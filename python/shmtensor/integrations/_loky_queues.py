@@ -1,0 +1,58 @@
+"""Queues of the drop-in, with what loky's executors use of their own ones."""
+
+from __future__ import annotations
+
+import importlib
+import queue
+from functools import partial
+from typing import Any
+
+from shmtensor.integrations import _queues
+
+__all__ = ["CallQueue", "ResultQueue", "dumps"]
+
+
+def dumps(package: str, reducers: Any, message: Any) -> Any:
+    """Pickle a message as a copy of loky does, with the reducers of the executor."""
+    return importlib.import_module(f"{package}.backend.reduction").dumps(message, reducers=reducers)
+
+
+class ResultQueue(_queues.SimpleQueue):
+    """In place of loky's `SimpleQueue`."""
+
+    def __init__(self, package: str, reducers: Any = None, ctx: Any = None) -> None:  # noqa: ARG002
+        super().__init__()
+        self._dumps = _queues.Pickler(partial(dumps, package, reducers))
+
+
+class CallQueue(_queues.Queue):
+    """In place of loky's `_SafeQueue`: a task that cannot be pickled fails alone.
+
+    Parameters
+    ----------
+    errors
+        A `_SafeQueue` that was not initialised; its method sets the exception of the task.
+    """
+
+    def __init__(
+        self,
+        package: str,
+        errors: Any,
+        max_size: int = 0,
+        ctx: Any = None,  # noqa: ARG002
+        reducers: Any = None,
+        **state: Any,
+    ) -> None:
+        super().__init__(max_size)
+        self._dumps = _queues.Pickler(partial(dumps, package, reducers))
+        vars(errors).update(state)
+        self._errors = errors
+
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Put a task; what its pickler raises is the result of the task."""
+        try:
+            super().put(obj, block, timeout)
+        except queue.Full:
+            raise
+        except Exception as error:
+            self._errors._on_queue_feeder_error(error, obj)
