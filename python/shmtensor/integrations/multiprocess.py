@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import multiprocess
 import numpy as np
-from multiprocess import connection, popen_fork, process, queues, reduction, spawn
+from multiprocess import connection, pool, popen_fork, process, queues, reduction, spawn
 
 from shmtensor._copies import reduce_to_copy
 from shmtensor._log import log_event
 from shmtensor._threshold import is_large
 from shmtensor.errors import OutOfSharedMemory
+from shmtensor.integrations import _queues
 from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
-from shmtensor.integrations._sending import into_pipe, is_sending, of_feeder, of_queue, pickles_message
 from shmtensor.integrations._server_method import ServerMethod
 from shmtensor.integrations._tables import REDUCERS
+from shmtensor.multiprocessing.connection import Pipe, PipeEnd, reduce_end
 from shmtensor.reducers import reduce_shared
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["install", "uninstall"]
+__all__ = ["JoinableQueue", "Queue", "SimpleQueue", "install", "make_pipe", "uninstall"]
 
 _pickler: Any = reduction.ForkingPickler
 _replaced = Replacements()
@@ -39,11 +40,12 @@ _bootstrap: Any = process.BaseProcess._bootstrap
 def install() -> None:
     """Use our reducers, also in children that start from now on; add a start method; fork as ours does."""
     _replaced.set(_pickler, "reducer_override", _reduce)
-    _replaced.set(_pickler, "dumps", classmethod(pickles_message(_pickler.dumps.__func__)))
-    send = into_pipe(connection._ConnectionBase.send, lambda sender, _: sender)
-    _replaced.set(connection._ConnectionBase, "send", send)
-    _replaced.set(queues.Queue, "_feed", staticmethod(into_pipe(queues.Queue._feed, of_feeder)))
-    _replaced.set(queues.SimpleQueue, "put", into_pipe(queues.SimpleQueue.put, of_queue))
+    for kind in (Queue, JoinableQueue, SimpleQueue):
+        _replaced.set(queues, kind.__name__, kind)
+    _replaced.set(connection, "Pipe", make_pipe)
+    _replaced.set(pool.Pool, "_setup_queues", _set_up_queues)
+    _replaced.set(pool.Pool, "terminate", _queues.closing(pool.Pool.terminate))
+    _replaced.set(process.BaseProcess, "start", _queues.in_scope(process.BaseProcess.start))
     _replaced.set(popen_fork.Popen, "_launch", _fork)
     _replaced.set(process.BaseProcess, "_bootstrap", _begin)
     pass_on_to_children(state, spawn)
@@ -56,9 +58,66 @@ def uninstall() -> None:
     _replaced.restore()
 
 
-def _reduce(_pickler: Any, obj: Any) -> Any:
+class MessagePickler(_pickler):  # type: ignore[misc]
+    """The pickler of messages, which may copy their arrays into shared memory."""
+
+
+def dumps(message: Any) -> Any:
+    """Pickle a message."""
+    return MessagePickler.dumps(message)
+
+
+_dumps = _queues.Pickler(dumps)
+
+
+class Queue(_queues.Queue):
+    """In place of multiprocess's `Queue`."""
+
+    def __init__(self, maxsize: int = 0, *, ctx: Any = None) -> None:  # noqa: ARG002
+        super().__init__(maxsize)
+        self._dumps = _dumps
+
+
+class JoinableQueue(Queue, _queues.JoinableQueue):
+    """In place of multiprocess's `JoinableQueue`."""
+
+
+class SimpleQueue(_queues.SimpleQueue):
+    """In place of multiprocess's `SimpleQueue`."""
+
+    def __init__(self, *, ctx: Any = None) -> None:  # noqa: ARG002
+        super().__init__()
+        self._dumps = _dumps
+
+
+def make_pipe(duplex: bool = True) -> tuple[PipeEnd, PipeEnd]:
+    """Return two connected ends, in place of multiprocess's `Pipe`."""
+    first, second = Pipe(duplex)
+    first._dumps = second._dumps = _dumps
+    return first, second
+
+
+def open_end(rebuild: Any, *parts: Any) -> PipeEnd:
+    """Return the end that was sent."""
+    end: PipeEnd = rebuild(*parts)
+    end._dumps = _dumps
+    return end
+
+
+def _set_up_queues(pool: Any) -> None:
+    pool._inqueue, pool._outqueue = (_queues.PoolQueue(_dumps) for _ in range(2))
+    pool._quick_put, pool._quick_get = pool._inqueue.put, pool._outqueue.get
+
+
+def _reduce(pickler: Any, obj: Any) -> Any:
     if isinstance(obj, np.ndarray):
-        return reduce_shared(obj) or _reduce_large(obj) or NotImplemented
+        shared = reduce_shared(obj)
+        if shared is None and isinstance(pickler, MessagePickler):
+            shared = _reduce_large(obj)
+        return shared or NotImplemented
+    if type(obj) is PipeEnd:
+        rebuild, parts = reduce_end(obj)
+        return open_end, (rebuild, *parts)
     reducer = REDUCERS.get(type(obj))
     return NotImplemented if reducer is None else reducer(obj)
 
@@ -70,7 +129,6 @@ def _reduce_large(array: npt.NDArray[Any]) -> Any:
         or array.dtype.hasobject
         or not array.flags.forc
         or not is_large(array.nbytes)
-        or not is_sending()
     ):
         return None
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import sys
 from multiprocessing import connection as std
 from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,10 @@ class PipeEnd(std.Connection):
     def _dumps(self, dumps: Any) -> None:
         if self._written is not None:
             self._written._dumps = dumps
+
+    def __del__(self, _at_the_end: Any = sys.is_finalizing) -> None:
+        if not _at_the_end():  # modules may be gone; this end is closed with the process
+            super().__del__()
 
     def fileno(self) -> int:
         """Return a descriptor that is readable while there is a message, or, of a write-only end, room."""
@@ -175,7 +180,8 @@ def _direction(storage: Storage) -> _Direction:
     return direction
 
 
-def _reduce(end: PipeEnd) -> Any:
+def reduce_end(end: PipeEnd) -> Any:
+    """Reduce an end of a pipe, which the receiver has, too."""
     queues = [None if one is None else one._storage for one in (end._read, end._written)]
     hold = end._handle  # read last: `close` clears it first
     storage = None if hold is None else hold.storage()
@@ -184,4 +190,4 @@ def _reduce(end: PipeEnd) -> Any:
     return _open, (storage, *queues)
 
 
-reduction.register(PipeEnd, _reduce)
+reduction.register(PipeEnd, reduce_end)
