@@ -1,4 +1,4 @@
-"""torch: tensors travel as handles, a DataLoader has our queues, and its workers collate into shared memory.
+"""torch: tensors travel as handles, in our queues; the workers of a DataLoader collate into shared memory.
 
 The integration replaces torch's two reducers, of tensors and of storages, and calls them for what it does
 not handle; in transports with picklers of their own (joblib, loky, multiprocess) such objects go by value,
@@ -28,13 +28,13 @@ __all__ = ["install", "uninstall"]
 
 _reducers = ReducerTable()
 _PARTS: tuple[Any, ...] = (
-    *(collate, items, loading, pinning, sharing, transports),
-    ServerMethod(torch.multiprocessing),
+    *(collate, items, loading, pinning, sharing),
+    *(ServerMethod(torch.multiprocessing), transports),
 )
 
 
 def install(alias: bool = False, cuda: bool = False) -> None:
-    """Replace torch's reducers, collating, loading, sharing and sending; add a start method."""
+    """Replace torch's reducers, collating, loading, sharing and queues; add a start method."""
     if alias and not sharing.can_move():
         msg = f"alias=True needs UntypedStorage._swap_data_ptr_, which torch {torch.__version__} lacks"
         raise RuntimeError(msg)
@@ -50,7 +50,7 @@ def install(alias: bool = False, cuda: bool = False) -> None:
 def uninstall() -> None:
     """Restore them."""
     _reducers.clear()
-    for part in _PARTS:
+    for part in reversed(_PARTS):
         part.uninstall()
 
 

@@ -6,13 +6,12 @@ worker holds no lock for which the others wait.
 
 from __future__ import annotations
 
-import multiprocessing
-from multiprocessing import context as std
 from typing import Any
 
 from torch.utils.data import dataloader
 
 from shmtensor.integrations._replacements import Replacements
+from shmtensor.integrations._torch.transports import our_context
 
 __all__ = ["install", "uninstall"]
 
@@ -43,22 +42,4 @@ class _Loader:
 
 
 def _begin(iterator: Any, loader: Any) -> None:
-    _init(iterator, _Loader(loader, _with_queues(loader.multiprocessing_context)))
-
-
-def _with_queues(context: Any) -> Any:
-    """Return our context of the same start method; one of another library, or a subclass, itself."""
-    from shmtensor.multiprocessing import context as ours  # late, since few processes have a loader
-
-    if context is None:
-        context = multiprocessing.get_context()
-    if type(context) is std.DefaultContext:
-        context = context.get_context()
-    # By class, since `get_context` refuses to fork where CUDA is initialised: workers that do not use it may.
-    known = {
-        std.ForkContext: ours.ForkContext,
-        std.SpawnContext: ours.SpawnContext,
-        std.ForkServerContext: ours.ForkServerContext,
-    }
-    kind = known.get(type(context))
-    return context if kind is None else kind()
+    _init(iterator, _Loader(loader, our_context(loader.multiprocessing_context)))

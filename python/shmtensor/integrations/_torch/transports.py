@@ -1,39 +1,54 @@
-"""Messages in pipes of the standard library, which torch uses: their tickets end with the pipe's readers.
-
-So batches that a worker has prefetched are freed after a loop has left its `DataLoader` early.
-"""
+"""What `torch.multiprocessing` makes: the contexts, queues and pipes of `shmtensor.multiprocessing`."""
 
 from __future__ import annotations
 
-from multiprocessing import connection, queues
-from multiprocessing.reduction import ForkingPickler
+import multiprocessing
+from multiprocessing import context as std
 from typing import Any
 
-from torch.multiprocessing.queue import ConnectionWrapper
+import torch.multiprocessing
 
 from shmtensor.integrations._replacements import Replacements
-from shmtensor.integrations._sending import into_pipe, of_feeder, of_queue, pickles_message
 
-__all__ = ["install", "uninstall"]
+__all__ = ["install", "our_context", "uninstall"]
 
+_MADE = ("JoinableQueue", "Pipe", "Queue", "SimpleQueue")
 _replaced = Replacements()
 
 
 def install() -> None:
-    """Assign each message to its pipe."""
-    pickler: Any = ForkingPickler
-    feeder: Any = queues.Queue
-    sender: Any = connection._ConnectionBase
-    _replaced.set(pickler, "dumps", classmethod(pickles_message(pickler.dumps.__func__)))
-    _replaced.set(sender, "send", into_pipe(sender.send, lambda end, _: end))
-    _replaced.set(feeder, "_feed", staticmethod(into_pipe(feeder._feed, of_feeder)))
-    _replaced.set(queues.SimpleQueue, "put", into_pipe(queues.SimpleQueue.put, of_queue))
-    # It pickles by another method, and writes in the same call.
-    _replaced.set(
-        ConnectionWrapper, "send", into_pipe(pickles_message(ConnectionWrapper.send), lambda end, _: end.conn)
-    )
+    """Replace what the module has from the standard library's."""
+    get_context = torch.multiprocessing.get_context
+    _replaced.set(torch.multiprocessing, "get_context", lambda method=None: our_context(get_context(method)))
+    for name in _MADE:
+        _replaced.set(torch.multiprocessing, name, _maker(name))
 
 
 def uninstall() -> None:
-    """Restore the standard library's and torch's functions."""
+    """Restore it."""
     _replaced.restore()
+
+
+def _maker(name: str) -> Any:
+    def make(*args: Any, **options: Any) -> Any:
+        return getattr(our_context(None), name)(*args, **options)
+
+    return make
+
+
+def our_context(context: Any) -> Any:
+    """Return our context of the same start method; one of another library, or a subclass, itself."""
+    from shmtensor.multiprocessing import context as ours  # late, since few processes have a queue
+
+    if context is None:
+        context = multiprocessing.get_context()
+    if type(context) is std.DefaultContext:
+        context = context.get_context()
+    # By class, since `get_context` refuses to fork where CUDA is initialised: workers that do not use it may.
+    known = {
+        std.ForkContext: ours.ForkContext,
+        std.SpawnContext: ours.SpawnContext,
+        std.ForkServerContext: ours.ForkServerContext,
+    }
+    kind = known.get(type(context))
+    return context if kind is None else kind()
