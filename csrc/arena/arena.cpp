@@ -147,10 +147,9 @@ void Arena::try_free_block(BlockNumber block) noexcept {
 
 // The ticket is published before the epoch changes, and the epoch changes before the message can be
 // read. So a process that checked the tickets too early fails to free the block.
-Ticket Arena::send(BlockNumber block, TicketOf of, std::uint32_t pipe) {
+Ticket Arena::send(BlockNumber block, TicketOf of) {
   announce_sender(block);
-  const Ticket ticket =
-      member_.writer().issue(segment_->number(), block, generation(block), of, pipe);
+  const Ticket ticket = member_.writer().issue(segment_->number(), block, generation(block), of);
   change_epoch(block);
   return ticket;
 }

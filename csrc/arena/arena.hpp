@@ -106,8 +106,7 @@ class Arena {
 
   /// Publishes a ticket for a block that this process holds; see TransitWriter::issue. Throws
   /// OutOfMemory.
-  [[nodiscard]] Ticket send(BlockNumber block, TicketOf of = TicketOf::message,
-                            std::uint32_t pipe = 0);
+  [[nodiscard]] Ticket send(BlockNumber block, TicketOf of = TicketOf::message);
   /// The same with a ticket that is named in a record, in a block that this process holds.
   Ticket send(BlockNumber block, TicketRecord& record);
   /// Before `send`: begins to fetch what other processes have written there, in two steps. Of many

@@ -17,7 +17,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint64_t kSessionMagic = 0x3161'7373'6573'7473;  // "stsessa1"
-inline constexpr std::uint32_t kSessionVersion = 6;
+inline constexpr std::uint32_t kSessionVersion = 7;
 
 enum class SlotStatus : std::uint32_t {
   unused = 0,

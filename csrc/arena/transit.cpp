@@ -101,12 +101,12 @@ TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
 }
 
 Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation,
-                            TicketOf of, std::uint32_t pipe) {
+                            TicketOf of) {
   const LockGuard guard(lock_);
   const std::uint64_t key = TransitTable::block_key(arena, block);
   const std::uint32_t second =
       of == TicketOf::arguments ? TicketGroup::kOfSender : coarse_seconds();
-  const Ticket ticket = prepare(key, generation, second, of != TicketOf::message, pipe);
+  const Ticket ticket = prepare(key, generation, second, of != TicketOf::message);
   publish(ticket);
   return ticket;
 }
@@ -115,18 +115,18 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
                             TicketRecord& record) {
   const LockGuard guard(lock_);
   const std::uint64_t key = TransitTable::block_key(arena, block);
-  const Ticket ticket = prepare(key, generation, TicketGroup::kKept, true, 0);
+  const Ticket ticket = prepare(key, generation, TicketGroup::kKept, true);
   record.write({arena, block, generation, ticket});
   publish(ticket);
   return ticket;
 }
 
 Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, std::uint32_t second,
-                              bool alone, std::uint32_t pipe) {
+                              bool alone) {
   const std::uint64_t mark = high(generation) | second;
   Atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
-      alone ? kNoGroup : find_group(bucket.load(std::memory_order_relaxed), key, generation, pipe);
+      alone ? kNoGroup : find_group(bucket.load(std::memory_order_relaxed), key, generation);
   if (index == kNoGroup) {  // a new group at the head of the chain
     index = take_group(bucket);
     TicketGroup& group = table_.groups[index];
@@ -136,9 +136,8 @@ Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, std::uin
     group.word.store(word, std::memory_order_release);
     group.block.store(key, std::memory_order_release);
     group.mark.store(mark, std::memory_order_release);
-    table_.pipes[index].store(pipe, std::memory_order_release);
     group.next.store(bucket.load(std::memory_order_relaxed), std::memory_order_release);
-    private_[index] = {0, false, alone, pipe};
+    private_[index] = {0, false, alone};
     SHMTENSOR_FAULT_POINT("send.group_ready");
     bucket.store(GroupLink::pack(index, serial_of(word)));
   } else {
@@ -182,13 +181,13 @@ Atomic<std::uint64_t>& TransitWriter::bucket_of(std::uint64_t key) {
 // group that was never created counts as its end, and the search follows at most as many links as
 // there are groups.
 std::uint32_t TransitWriter::find_group(std::uint64_t first, std::uint64_t key,
-                                        Generation generation, std::uint32_t pipe) const noexcept {
+                                        Generation generation) const noexcept {
   std::uint64_t bits = first;
   for (std::size_t steps = 0; bits != 0 && steps < private_.size(); ++steps) {
     const std::uint32_t index = GroupLink(bits).index;
     if (index >= private_.size()) break;
     const TicketGroup& group = table_.groups[index];
-    if (private_[index].issued != kAll && !private_[index].alone && private_[index].pipe == pipe &&
+    if (private_[index].issued != kAll && !private_[index].alone &&
         group.block.load(std::memory_order_relaxed) == key &&
         group.mark.load(std::memory_order_relaxed) >> 32 == generation) {
       return index;
@@ -235,7 +234,6 @@ std::uint32_t TransitWriter::take_group(Atomic<std::uint64_t>& bucket) {
         "or delete the queues, or call shmtensor.gc(older_than=...)");
   }
   reserve_stride(offsetof(TransitTable, groups) + std::uint64_t{count} * sizeof(TicketGroup));
-  reserve_stride(offsetof(TransitTable, pipes) + std::uint64_t{count} * sizeof table_.pipes[0]);
   private_.emplace_back();
   table_.group_count.store(count + 1);
   return count;

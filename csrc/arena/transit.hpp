@@ -77,9 +77,6 @@ struct TransitTable {
                                                        ///< used
   alignas(kStride) Atomic<std::uint64_t> buckets[kBuckets];
   alignas(kStride) TicketGroup groups[kGroups];
-  alignas(kStride) Atomic<std::uint32_t> pipes[kGroups];  ///< the pipe of a group's messages;
-                                                          ///< constant while the serial is;
-                                                          ///< 0: not known
 
   static constexpr std::uint64_t block_key(ArenaNumber arena, BlockNumber block) noexcept {
     return std::uint64_t{arena} << 32 | block;
@@ -163,9 +160,9 @@ class TransitWriter {
   TransitWriter(const SessionMemory& memory, SlotNumber sender);
 
   /// Publishes a ticket for a block that this process holds. Only tickets of messages share a
-  /// group, of those in one `pipe` (see `pipe_number`; 0: not known). Throws OutOfMemory.
+  /// group. Throws OutOfMemory.
   [[nodiscard]] Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation,
-                             TicketOf of = TicketOf::message, std::uint32_t pipe = 0);
+                             TicketOf of = TicketOf::message);
   /// The same for a ticket that is named in a record, which is written before the ticket is
   /// published. It is kept until the record's queue is freed. Throws OutOfMemory.
   Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation, TicketRecord& record);
@@ -184,18 +181,16 @@ class TransitWriter {
     std::uint32_t issued = 0xffffffff;  ///< bits issued since the group was linked
     bool spare = false;                 ///< on the spare list, not linked
     bool alone = false;                 ///< with the ticket for which it was taken
-    std::uint32_t pipe = 0;
   };
 
   /// A ticket that is not published yet. `second` is that of the send, or a constant of
   /// TicketGroup.
   [[nodiscard]] Ticket prepare(std::uint64_t key, Generation generation, std::uint32_t second,
-                               bool alone, std::uint32_t pipe) REQUIRES(lock_);
+                               bool alone) REQUIRES(lock_);
   void publish(const Ticket& ticket) noexcept REQUIRES(lock_);
   [[nodiscard]] Atomic<std::uint64_t>& bucket_of(std::uint64_t key) REQUIRES(lock_);
   [[nodiscard]] std::uint32_t find_group(std::uint64_t first, std::uint64_t key,
-                                         Generation generation, std::uint32_t pipe) const noexcept
-      REQUIRES(lock_);
+                                         Generation generation) const noexcept REQUIRES(lock_);
   std::uint32_t take_group(Atomic<std::uint64_t>& bucket) REQUIRES(lock_);
   void unlink(std::uint32_t index) noexcept REQUIRES(lock_);
   [[nodiscard]] bool is_consumed(std::uint32_t index) const noexcept REQUIRES(lock_);

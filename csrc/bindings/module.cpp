@@ -44,7 +44,6 @@
 #include "bindings/transfer/array_elements.hpp"
 #include "bindings/transfer/array_reducers.hpp"
 #include "bindings/transfer/outgoing_bytes.hpp"
-#include "bindings/transfer/outgoing_pipe.hpp"
 #include "bindings/transfer/read_scope.hpp"
 #include "bindings/transfer/reducers.hpp"
 #include "bindings/transfer/send_scope.hpp"
@@ -73,7 +72,6 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_atomic_arrays(module);
   add_change_wait(module);
   add_shared_memory(module);
-  add_outgoing_pipe(module);
   add_send_scope(module);
   add_read_scope(module);
   add_reducers(module);

@@ -179,11 +179,11 @@ template <typename Chosen>
 std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&& chosen) {
   std::uint64_t cancelled = 0;
   memory.for_each_table([&](TransitTable& table) {
-    table.for_each_live([&](std::uint32_t index, TicketGroup& group, std::uint32_t) {
+    table.for_each_live([&](std::uint32_t, TicketGroup& group, std::uint32_t) {
       std::uint64_t word = group.word.load();
       const std::uint64_t block = group.block.load();
       const auto sent = static_cast<std::uint32_t>(group.mark.load());
-      if (!chosen(sent, table.pipes[index].load())) return;
+      if (!chosen(sent)) return;
       const auto live = static_cast<std::uint32_t>(word);
       // Replaced only if unchanged: a ticket that was published since belongs to another message.
       if (!group.word.compare_exchange_strong(word, word & ~std::uint64_t{0xffffffff})) return;
@@ -200,7 +200,7 @@ std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&
 
 std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
                                      std::uint64_t older_than_milliseconds) {
-  const std::uint64_t cancelled = cancel_tickets(memory, [&](std::uint32_t sent, std::uint32_t) {
+  const std::uint64_t cancelled = cancel_tickets(memory, [&](std::uint32_t sent) {
     // `unpublish` removes those of a name.
     return !TicketGroup::is_kept(sent) &&
            std::uint64_t{seconds_since(sent)} * 1000 >= older_than_milliseconds;
@@ -211,15 +211,8 @@ std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
   return cancelled;
 }
 
-void ArenaRegistry::cancel_messages_in(const SessionMemory& memory,
-                                       std::span<const std::uint32_t> pipes) {
-  cancel_tickets(memory, [pipes](std::uint32_t sent, std::uint32_t pipe) {
-    return !TicketGroup::is_kept(sent) && std::ranges::binary_search(pipes, pipe);
-  });
-}
-
 void ArenaRegistry::cancel_all_but(const SessionMemory& memory, const std::vector<bool>& marks) {
-  cancel_tickets(memory, [&marks](std::uint32_t sent, std::uint32_t) {
+  cancel_tickets(memory, [&marks](std::uint32_t sent) {
     const std::uint32_t mark = sent - TicketGroup::kFirstKept;
     // Those of a queue are cancelled when its last holder, or the object that contains it, ends.
     return !TicketGroup::is_kept(sent) || (mark < marks.size() && !marks[mark]);

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -76,9 +75,6 @@ class ArenaRegistry {
   /// Cancels tickets of at least the given age. Returns their number.
   std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);
 
-  /// Cancels the tickets of messages in these pipes, which are sorted.
-  void cancel_messages_in(const SessionMemory& memory, std::span<const std::uint32_t> pipes);
-
   /// For a session without a process: cancels the tickets of all messages, and of all objects under
   /// names but those whose mark (`NameTable::mark_of`, from `kFirstKept` on) is listed.
   void cancel_all_but(const SessionMemory& memory, const std::vector<bool>& marks);
@@ -112,7 +108,7 @@ class ArenaRegistry {
   static void make_orphan(Entry& entry);
   void clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead,
                   const Happened& happened);
-  /// Cancels the tickets of the groups that `chosen(sent, pipe)` selects. Returns their number.
+  /// Cancels the tickets of the groups that `chosen(sent)` selects. Returns their number.
   template <typename Chosen>
   std::uint64_t cancel_tickets(const SessionMemory& memory, Chosen&& chosen);
   void free_marked(Entry& entry, BlockNumber block);

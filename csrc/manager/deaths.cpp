@@ -64,9 +64,7 @@ void Deaths::recheck() {
 
 void Deaths::reclaim(SlotNumber slot) {
   if (!session_.slots().withdraw(slot)) return;
-  const int connection = session_.slots()[slot].connection;
-  if (const Client* client = clients_.find(connection)) pipes_.watch_last(*client);
-  clients_.close(connection);
+  clients_.close(session_.slots()[slot].connection);
   dead_.add(slot);
 }
 

@@ -5,7 +5,6 @@
 
 #include "arena/slot_set.hpp"
 #include "manager/clients.hpp"
-#include "manager/message_pipes.hpp"
 #include "manager/queue_requests.hpp"
 #include "manager/served_session.hpp"
 #include "os/poller.hpp"
@@ -15,9 +14,8 @@ namespace shmtensor {
 /// Threads: one.
 class Deaths {
  public:
-  Deaths(ServedSession& session, Clients& clients, MessagePipes& pipes, const QueueRequests& queues,
-         Poller& poller)
-      : session_(session), clients_(clients), pipes_(pipes), queues_(queues), poller_(poller) {}
+  Deaths(ServedSession& session, Clients& clients, const QueueRequests& queues, Poller& poller)
+      : session_(session), clients_(clients), queues_(queues), poller_(poller) {}
 
   /// Watches the process in a slot.
   void watch(SlotNumber slot);
@@ -39,7 +37,6 @@ class Deaths {
  private:
   ServedSession& session_;
   Clients& clients_;
-  MessagePipes& pipes_;
   const QueueRequests& queues_;
   Poller& poller_;
   SlotSet dead_;

@@ -19,7 +19,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
-inline constexpr std::uint16_t kProtocolVersion = 10;
+inline constexpr std::uint16_t kProtocolVersion = 11;
 
 /// The timeout of a request.
 inline constexpr std::chrono::milliseconds kTimeout{10'000};
@@ -46,7 +46,6 @@ enum class MessageKind : std::uint16_t {
   find_chunk,      ///< arena, chunk
   drop_chunk,      ///< arena, chunk: its owner has freed the chunk
   retire_arena,    ///< arena: its owner allocates there no more and has unmapped it
-  watch_pipe,      ///< pipe: messages are sent into it; carries its location; no answer
   drain,           ///< arena, number: a block that contains tickets is unused; no answer
   watch_queue,  ///< arena, number: the block of a queue; event; carries a socket that the process
                 ///< closes when it watches no more. The answer carries the ready pipe
@@ -91,7 +90,7 @@ struct Message {
                                  ///< find_arena: a member has yet to register its arenas
   Join join = Join::existing;
   std::int32_t parent = 0;
-  std::uint32_t pipe = 0;
+  std::uint32_t unused = 0;
   QueueEvent event = QueueEvent::message;
   std::uint64_t number = 0;
   Statistics statistics;

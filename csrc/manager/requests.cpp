@@ -19,8 +19,8 @@ constexpr std::array kMemberRequests{
     MessageKind::watch_queue,    MessageKind::find_ready_pipe, MessageKind::fork};
 
 bool is_notice(MessageKind kind) noexcept {
-  return kind == MessageKind::watch_pipe || kind == MessageKind::drain ||
-         kind == MessageKind::wake_watchers || kind == MessageKind::registered;
+  return kind == MessageKind::drain || kind == MessageKind::wake_watchers ||
+         kind == MessageKind::registered;
 }
 
 bool needs_slot(MessageKind request) noexcept {
@@ -54,7 +54,6 @@ bool Requests::serve(int descriptor) {
     try {
       refuse(client->socket, message, error.what());
     } catch (const Error&) {
-      pipes_.watch_last(*client);
       deaths_.remove_client(*client);  // the client does not read, or has ended with replies unread
     }
   }
@@ -69,7 +68,6 @@ void Requests::answer(Client& client, const Message& message, Fd fd, pid_t sende
                           [this](int descriptor) { end_connection(descriptor); });
   }
   if (message.kind == MessageKind::child) return members_.child(client, sender);
-  if (message.kind == MessageKind::watch_pipe) return pipes_.watch(client, message, std::move(fd));
   if (message.kind == MessageKind::drain) return arenas_.drain(client, message);
   if (message.kind == MessageKind::wake_watchers) return queues_.wake_watchers(client, message);
   if (message.kind == MessageKind::registered) return members_.registered(client);

@@ -5,7 +5,6 @@
 #include "manager/clients.hpp"
 #include "manager/deaths.hpp"
 #include "manager/member_requests.hpp"
-#include "manager/message_pipes.hpp"
 #include "manager/protocol.hpp"
 #include "manager/queue_requests.hpp"
 #include "manager/served_session.hpp"
@@ -16,9 +15,8 @@ namespace shmtensor {
 /// Threads: one.
 class Requests {
  public:
-  Requests(ServedSession& session, Clients& clients, Deaths& deaths, MessagePipes& pipes,
-           QueueRequests& queues)
-      : session_(session), clients_(clients), deaths_(deaths), pipes_(pipes), queues_(queues) {}
+  Requests(ServedSession& session, Clients& clients, Deaths& deaths, QueueRequests& queues)
+      : session_(session), clients_(clients), deaths_(deaths), queues_(queues) {}
 
   /// Reads one message and answers it. Returns false if there was none, or the connection has
   /// ended.
@@ -31,7 +29,6 @@ class Requests {
   ServedSession& session_;
   Clients& clients_;
   Deaths& deaths_;
-  MessagePipes& pipes_;
   QueueRequests& queues_;
   ArenaRequests arenas_{session_};
   MemberRequests members_{session_, clients_, deaths_};

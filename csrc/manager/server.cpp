@@ -63,7 +63,6 @@ void Server::run() {
     deaths_.recheck();
     deaths_.sweep();
     queues_.raise_hung_up();
-    pipes_.check();
     session_.arenas().reclaim_orphans();
   }
   // The session may still be in use by processes that have no connection to this manager.
@@ -72,14 +71,9 @@ void Server::run() {
 
 int Server::timeout() {
   if (session_.arenas().unfinished()) return 0;
-  int others = session_.arenas().has_orphans() ? kOrphanMilliseconds : deaths_.timeout();
   // Without a process, no block is freed, and none can die.
-  if (kept_for_) others = static_cast<int>(std::min(*kept_for_, kLongestWait));
-  const std::optional<std::uint64_t> check = pipes_.next_check();
-  if (!check || others == 0) return others;
-  const std::uint64_t now = coarse_milliseconds();
-  const int for_pipes = now < *check ? static_cast<int>(*check - now) : 0;
-  return others < 0 ? for_pipes : std::min(others, for_pipes);
+  if (kept_for_) return static_cast<int>(std::min(*kept_for_, kLongestWait));
+  return session_.arenas().has_orphans() ? kOrphanMilliseconds : deaths_.timeout();
 }
 
 bool Server::finished() {

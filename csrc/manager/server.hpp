@@ -6,7 +6,6 @@
 
 #include "manager/clients.hpp"
 #include "manager/deaths.hpp"
-#include "manager/message_pipes.hpp"
 #include "manager/queue_requests.hpp"
 #include "manager/requests.hpp"
 #include "manager/served_session.hpp"
@@ -34,10 +33,9 @@ class Server {
   Poller poller_;
   Clients clients_;
   ServedSession session_;
-  MessagePipes pipes_{session_};
   QueueRequests queues_{session_, poller_};
-  Deaths deaths_{session_, clients_, pipes_, queues_, poller_};
-  Requests requests_{session_, clients_, deaths_, pipes_, queues_};
+  Deaths deaths_{session_, clients_, queues_, poller_};
+  Requests requests_{session_, clients_, deaths_, queues_};
   std::uint64_t empty_since_ = 0;
   std::optional<std::uint64_t> kept_for_;  ///< milliseconds, by names, without a process
 };

@@ -1,16 +1,34 @@
 #include "os/ready_pipe.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "base/error.hpp"
-#include "os/pipe_readers.hpp"
 
 namespace shmtensor {
+namespace {
+
+// The inode number of an anonymous pipe, which is the same in every process; 0 for any other file.
+std::uint32_t pipe_number(int descriptor) noexcept {
+  struct statfs system{};
+  struct stat info{};
+  if (::fstatfs(descriptor, &system) != 0 || system.f_type != PIPEFS_MAGIC ||
+      ::fstat(descriptor, &info) != 0) {
+    return 0;
+  }
+  const bool fits = info.st_ino <= std::numeric_limits<std::uint32_t>::max();
+  return fits ? static_cast<std::uint32_t>(info.st_ino) : 0;
+}
+
+}  // namespace
 
 // One descriptor with both ends: opened again through /proc. An eventfd would be simpler, but all
 // eventfds have one inode, so a descriptor that the program closed could not be distinguished from

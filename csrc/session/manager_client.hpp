@@ -67,14 +67,6 @@ class ManagerClient final : public cuda::ChunkKeeper, public DrainRequests {
   /// Returns the number of tickets.
   std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
 
-  /// A pipe into which this process sends, see WatchedPipes.
-  struct Watched {
-    std::uint32_t number = 0;  ///< for tickets of messages in it; 0 if it cannot be watched
-    bool settled = false;      ///< false if the manager could not be notified now: try again
-  };
-  /// Lets the manager watch a pipe. Never waits for the manager.
-  [[nodiscard]] Watched watch_pipe(int descriptor) noexcept;
-
   /// Returns the ready pipe of an event of a queue, which the manager keeps as long as this
   /// process, or another one that watches the queue, has its socket open. Throws OsError.
   [[nodiscard]] ReadyPipe watch_queue(const WatchedQueue& queue, const Fd& socket);

@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/limits.hpp"
-#include "os/pipe_readers.hpp"
 #include "session/manager_client.hpp"
 
 namespace shmtensor {
@@ -59,18 +58,6 @@ std::uint64_t ManagerClient::cancel_tickets(std::uint64_t older_than_millisecond
     cancelled += answer.number;
     if (answer.unfinished == 0) return cancelled;
   }
-}
-
-ManagerClient::Watched ManagerClient::watch_pipe(int descriptor) noexcept {
-  if (!member_.has_slot()) return {};
-  ensure();
-  Message message = message_for(MessageKind::watch_pipe, id());
-  message.pipe = pipe_number(descriptor);
-  const Fd location = open_pipe_location(descriptor, message.pipe);
-  const Guard guard(*this);
-  if (!connection_) return {message.pipe, false};
-  if (!location) return {0, true};
-  return {message.pipe, connection_.notify(message, location.get())};
 }
 
 ReadyPipe ManagerClient::watch_queue(const WatchedQueue& queue, const Fd& socket) {

@@ -386,9 +386,6 @@ class KeysBuilder:
     def add(self, key: object, value: int) -> int: ...
     def finish(self) -> bytes: ...
 
-class OutgoingPipe:
-    def __init__(self, fd: int) -> None: ...
-
 class Packer:
     def __init__(self, reducers: Mapping[type, Callable[[Any], Any]] | None) -> None: ...
     @property
@@ -416,12 +413,7 @@ class ReadScope:
 
 class SendScope:
     def __init__(
-        self,
-        pipe: OutgoingPipe | None = None,
-        *,
-        persistent: bool = False,
-        arguments: bool = False,
-        borrowed: bool = False,
+        self, *, persistent: bool = False, arguments: bool = False, borrowed: bool = False
     ) -> None: ...
     def keep(self, mark: int) -> None: ...
     def nbytes(self) -> int: ...

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.children import output, run_beside
 
-CASES = ["killed_processes", "late_orphans", "readable_messages", "late_bytes", "ends", "killed_manager"]
+CASES = ["killed_processes", "late_orphans"]
 
 
 @pytest.mark.thorough

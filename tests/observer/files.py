@@ -16,13 +16,13 @@ KIB = 1024
 PART = 64 * KIB
 PLANES = 16
 ARENA_FORMAT = (b"starena1", 4)  # magic and version
-SESSION_FORMAT = (b"stsessa1", 6)
+SESSION_FORMAT = (b"stsessa1", 7)
 SLOTS = 1024
 HEAD = 128 * KIB  # of a session's memory: header and slots, in pieces of 64 KiB
 BUCKETS = 1 << 16
 GROUPS = PART + BUCKETS * 8  # where a transit table's groups begin
 DRAINING = 2  # the lower half of such a block's word: not live, epoch 1
-TABLE = GROUPS + (1 << 20) * (32 + 4)  # a group, and its pipe
+TABLE = GROUPS + (1 << 20) * 32
 
 
 def align_up(value: int, step: int) -> int:

@@ -173,9 +173,9 @@ def test_end_of_the_other_process_is_noticed_while_asleep(ctx, way) -> None:
 
 def test_sender_that_waits_for_room_notices_the_end() -> None:
     reader, writer = mp.Pipe(duplex=False)
-    threading.Timer(0.2, reader.close).start()
     for _ in range(8):
         writer.send(bytes(8 << 20))
+    threading.Timer(0.05, reader.close).start()
     with pytest.raises(BrokenPipeError):
         writer.send(bytes(8 << 20))
     writer.close()

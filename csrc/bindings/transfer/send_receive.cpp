@@ -70,13 +70,12 @@ py::object receive_storage(Session& session, const TensorReference& reference, P
   // is freed then, because its ticket is consumed already.
   TransitTable* const transit = map_source(session, reference, ticket, arena);
   const auto stale = [&] {
-    return StaleHandle(
-        "cannot use a tensor's handle: block " + std::to_string(block) + " of arena " +
-        std::to_string(reference.arena) +
-        " was freed; the message was loaded before, gc cancelled it for its age, the "
-        "parent of this process ended before its arguments were loaded, or it was taken from a "
-        "pipe and not loaded within 10 seconds after the last "
-        "reading end of the pipe was closed; and no process has held the tensor since");
+    return StaleHandle("cannot use a tensor's handle: block " + std::to_string(block) +
+                       " of arena " + std::to_string(reference.arena) +
+                       " was freed; the message was loaded before, gc cancelled it for its age, or "
+                       "the parent of this process ended before its arguments were loaded; and no "
+                       "process has held "
+                       "the tensor since");
   };
   if (block >= arena->segment().capacity()) throw stale();
   const NamedTicket named{reference.arena, block, reference.generation,

@@ -50,12 +50,11 @@ void cancel_tickets(const py::bytes& tickets) {
   }
 }
 
-std::unique_ptr<SendScope> make_scope(std::shared_ptr<OutgoingPipe> pipe, bool persistent,
-                                      bool arguments, bool borrowed) {
+std::unique_ptr<SendScope> make_scope(bool persistent, bool arguments, bool borrowed) {
   const TicketOf of = persistent  ? TicketOf::name
                       : arguments ? TicketOf::arguments
                                   : TicketOf::message;
-  return std::make_unique<SendScope>(std::move(pipe), of, borrowed);
+  return std::make_unique<SendScope>(of, borrowed);
 }
 
 }  // namespace
@@ -86,8 +85,7 @@ TicketSource SendScope::issue(Arena& arena, BlockNumber block, Generation genera
   // A ticket that is not noted would never be cancelled, so what may throw comes before it.
   std::vector<Sent>& sent = scope->sent_;
   if (sent.size() == sent.capacity()) sent.reserve(2 * sent.size() + 1);
-  const std::uint32_t pipe = scope->pipe_ != nullptr ? scope->pipe_->number_for(arena.memory()) : 0;
-  const Ticket ticket = arena.send(block, scope->of_, pipe);
+  const Ticket ticket = arena.send(block, scope->of_);
   sent.push_back({PinnedArena(arena), block, generation, ticket});
   return ticket;
 }
@@ -162,9 +160,8 @@ py::bytes SendScope::tickets() const {
 void add_send_scope(py::module_& module) {
   SendScope::prepare();
   py::class_<SendScope>(module, "SendScope")
-      .def("__init__", initializer(&make_scope), kInitializer, py::arg("pipe") = py::none(),
-           py::kw_only(), py::arg("persistent") = false, py::arg("arguments") = false,
-           py::arg("borrowed") = false)
+      .def("__init__", initializer(&make_scope), kInitializer, py::kw_only(),
+           py::arg("persistent") = false, py::arg("arguments") = false, py::arg("borrowed") = false)
       .def(
           "__enter__",
           [](SendScope& self) -> SendScope& {

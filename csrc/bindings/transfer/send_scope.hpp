@@ -6,7 +6,6 @@
 
 #include "arena/arena.hpp"
 #include "bindings/support/python.hpp"
-#include "bindings/transfer/outgoing_pipe.hpp"
 #include "bindings/transfer/queued_tickets.hpp"
 #include "bindings/transfer/scope.hpp"
 #include "session/handle.hpp"
@@ -18,12 +17,10 @@ namespace shmtensor::python {
 /// has its tickets cancelled, so that nothing stays allocated for a reader that will never come.
 class SendScope : public Scope<SendScope> {
  public:
-  /// `pipe` is the pipe into which the message will be written, if that is known. The tickets of an
-  /// object under a name are persistent; `keep` follows. A borrowed message has no tickets: its
-  /// sender holds the blocks until its readers do.
-  explicit SendScope(std::shared_ptr<OutgoingPipe> pipe = nullptr, TicketOf of = TicketOf::message,
-                     bool borrowed = false)
-      : pipe_(std::move(pipe)), of_(of), borrowed_(borrowed) {}
+  /// The tickets of an object under a name are persistent; `keep` follows. A borrowed message has
+  /// no tickets: its sender holds the blocks until its readers do.
+  explicit SendScope(TicketOf of = TicketOf::message, bool borrowed = false)
+      : of_(of), borrowed_(borrowed) {}
   /// Of a message of a queue. Only tensors of other sessions have their tickets in their handles.
   explicit SendScope(QueuedTickets& queued) : queued_(&queued) {}
   /// Closes the scope, too: Python 3.14 may raise between `__enter__` and the body, and does not
@@ -72,7 +69,6 @@ class SendScope : public Scope<SendScope> {
   [[nodiscard]] static SendScope* present() noexcept;
 
   std::vector<Sent> sent_;
-  std::shared_ptr<OutgoingPipe> pipe_;
   TicketOf of_ = TicketOf::message;
   bool borrowed_ = false;
   QueuedTickets* queued_ = nullptr;

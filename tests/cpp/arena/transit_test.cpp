@@ -95,18 +95,6 @@ TEST_F(TransitTest, GroupHoldsThirtyTwoTickets) {
   EXPECT_FALSE(live(9, 4));
 }
 
-TEST_F(TransitTest, GroupIsForMessagesInOnePipe) {
-  const Ticket unknown = writer_.issue(kArena, 9, 4);
-  const Ticket first = writer_.issue(kArena, 9, 4, TicketOf::message, 71);
-  const Ticket other = writer_.issue(kArena, 9, 4, TicketOf::message, 72);
-  EXPECT_EQ(writer_.issue(kArena, 9, 4, TicketOf::message, 71).group, first.group);
-  EXPECT_EQ(writer_.issue(kArena, 9, 4, TicketOf::message, 72).group, other.group);
-  EXPECT_EQ(writer_.issue(kArena, 9, 4).group, unknown.group);
-  EXPECT_EQ(table_.pipes[unknown.group].load(), 0u);
-  EXPECT_EQ(table_.pipes[first.group].load(), 71u);
-  EXPECT_EQ(table_.pipes[other.group].load(), 72u);
-}
-
 TEST_F(TransitTest, TicketsOfArgumentsEndWithTheirSender) {
   const Ticket message = writer_.issue(kArena, 9, 4);
   const Ticket argument = writer_.issue(kArena, 9, 4, TicketOf::arguments);

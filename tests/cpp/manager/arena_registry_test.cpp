@@ -172,24 +172,6 @@ TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
   EXPECT_FALSE(arenas_in_session_.has_orphans());
 }
 
-TEST_F(DirectoryTest, MessagesInSomePipesAreCancelled) {
-  memory_->slot(0).incarnation.store(1);
-  const BlockNumber lost = *arena_->allocate(kKiB);
-  const BlockNumber sent = *arena_->allocate(kKiB);
-  for (int i = 0; i < 40; ++i) static_cast<void>(arena_->send(lost, TicketOf::message, 7));
-  static_cast<void>(arena_->send(sent, TicketOf::message, 7));
-  static_cast<void>(arena_->send(sent, TicketOf::message, 8));
-  static_cast<void>(arena_->send(sent));
-  add_orphan(*arena_);
-  arenas_in_session_.cancel_messages_in(*memory_, {});
-  EXPECT_EQ(count_in_flight(*memory_), 43u);
-  arenas_in_session_.cancel_messages_in(*memory_, std::array{5u, 7u, 9u});
-  EXPECT_FALSE(testing::word_of(*arena_, lost).live());
-  EXPECT_TRUE(testing::word_of(*arena_, sent).live());
-  arenas_in_session_.cancel_messages_in(*memory_, std::array{8u});
-  EXPECT_EQ(count_in_flight(*memory_), 1u) << "that whose pipe is not known";
-}
-
 TEST_F(DirectoryTest, OnlyListedObjectsOfNamesAreKept) {
   memory_->slot(0).incarnation.store(1);
   const BlockNumber kept = *arena_->allocate(kKiB);

@@ -1,44 +1,22 @@
 """Messages that processes leave unread; `test_unread_messages.py` runs it. Argument: FUNCTION."""
 
-import contextlib
 import gc
 import os
 import re
 import signal
-import socket
 import struct
 import sys
 import tempfile
 import time
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from shmtensor import _core
-from tests.helpers.children import kill_manager_of, manager_pid, wait_until
-from tests.observer.processes import descriptors
-
-GRACE = 10  # seconds, and the manager checks every 5
-LONGER = GRACE + 8
+from tests.helpers.children import manager_pid, wait_until
 
 
 def in_flight():
     return st.stats()["in_flight"]
-
-
-def watched():
-    targets = descriptors(manager_pid(st.stats()["session"])).values()
-    return sum(target.startswith("pipe:") for target in targets)
-
-
-def send(end, obj):
-    """Send through a pipe of the standard library, as the integrations do, so that the manager watches it."""
-    with _core.SendScope(_core.OutgoingPipe(end.fileno())) as message:
-        end.send_bytes(ForkingPickler.dumps(obj))
-        message.delivered()
 
 
 def killed_processes():
@@ -166,145 +144,6 @@ def late_orphans():
         error = re.compile("StaleHandleError.*before its arguments were loaded")
         wait_until(lambda: len(error.findall(Path("errors").read_text())) == 6, what="the children to fail")
         os.chdir("/")
-
-
-def readable_messages():
-    """They stay while any process has the reading end; for the grace period if one took the bytes before."""
-
-    def take_bytes(end):
-        (size,) = struct.unpack("!i", os.read(end.fileno(), 4))
-        return os.read(end.fileno(), size)
-
-    tensor = st.full(10, 7)
-
-    # In a living process, in a process that knows nothing of it, and in a message.
-    reader, writer = Pipe(False)
-    for _ in range(3):
-        send(writer, tensor)
-    other_reader, other_writer = Pipe(False)
-    send(other_writer, tensor)
-    until_our_end, our_end = os.pipe()
-    if (stranger := os.fork()) == 0:
-        for end in (our_end, reader.fileno()):
-            os.close(end)
-        os.read(until_our_end, 1)
-        os._exit(0)
-    travelling_reader, travelling_writer = Pipe(False)
-    send(travelling_writer, tensor)
-    ours, theirs = socket.socketpair()
-    socket.send_fds(ours, [b"x"], [travelling_reader.fileno()])
-    for end in (other_reader, travelling_reader):
-        end.close()
-    kept = in_flight()
-    assert kept == 5
-
-    # Taken aside, with every end closed.
-    taken = []
-    for _ in range(2):
-        raw_reader, raw_writer = Pipe(False)
-        send(raw_writer, tensor)
-        taken.append(take_bytes(raw_reader))
-        raw_reader.close()
-        raw_writer.close()
-    begin = time.monotonic()
-    time.sleep(GRACE / 2)
-    assert ForkingPickler.loads(taken[0])[9] == 7
-    del tensor
-    gc.collect()
-    wait_until(lambda: in_flight() == kept, timeout=LONGER + 10, what="the grace period to pass")
-    assert time.monotonic() - begin > GRACE - 1
-    # The block is still in other messages, so this is not stale; the ticket is gone.
-    assert ForkingPickler.loads(taken[1])[9] == 7
-    gc.collect()
-
-    time.sleep(max(0, begin + LONGER - time.monotonic()))
-    assert in_flight() == kept
-    for _ in range(3):
-        assert reader.recv()[9] == 7
-    _, (fd,), _, _ = socket.recv_fds(theirs, 1, 1)
-    assert Connection(fd).recv()[9] == 7
-    assert in_flight() == 1
-    os.close(our_end)
-    os.waitpid(stranger, 0)
-    wait_until(lambda: in_flight() == 0, timeout=LONGER + 10, what="the stranger's message")
-    assert st.stats()["blocks"] == 0
-
-
-def late_bytes():
-    reader, writer = Pipe(False)
-    send(writer, st.ones(10))
-    content = reader.recv_bytes()
-    reader.close()
-    wait_until(lambda: in_flight() == 0, timeout=LONGER + 10, what="the grace period to pass")
-    try:
-        ForkingPickler.loads(content)
-    except st.StaleHandleError as error:
-        assert "reading end" in str(error), error
-    else:
-        raise AssertionError("they were loaded")
-
-
-def ends():
-    """Writers get EPIPE and readers EOF, whoever ends first, while the manager watches the pipe."""
-    context = mp.get_context("fork")
-
-    def read_to_the_end(reader, writer, count):
-        writer.close()
-        for _ in range(count):
-            reader.recv()
-        with contextlib.suppress(EOFError):
-            reader.recv()
-            os._exit(1)
-
-    for _ in range(20):
-        reader, writer = Pipe(False)
-        send(writer, st.ones(1))
-        wait_until(watched, what="the manager to watch the pipe")
-        reader.recv()
-        reader.close()
-        try:
-            send(writer, st.ones(1))
-            raise AssertionError("there is no reader")
-        except BrokenPipeError:
-            writer.close()
-
-        reader, writer = Pipe(False)
-        process = context.Process(target=read_to_the_end, args=(reader, writer, 3))
-        process.start()
-        reader.close()
-        for _ in range(3):
-            send(writer, st.ones(1))
-        writer.close()
-        process.join(20)
-        assert process.exitcode == 0
-    assert in_flight() == 0
-    assert watched() > 20
-    wait_until(lambda: watched() == 0, timeout=LONGER + 10, what="the manager to close what it has")
-
-
-def killed_manager():
-    """A message that no report to the next manager covers stays until `gc`; reports cover older messages."""
-    (reported, reported_writer), (forgotten, forgotten_writer), (alive, alive_writer) = (
-        Pipe(False) for _ in range(3)
-    )
-    for writer in (reported_writer, forgotten_writer, alive_writer):
-        send(writer, st.ones(10))
-        send(writer, st.ones(10))
-    wait_until(lambda: watched() == 3, what="the manager to watch the pipes")
-    kill_manager_of(st.stats()["session"])
-    send(reported_writer, st.ones(10))
-    send(alive_writer, st.ones(10))
-    wait_until(lambda: watched() == 2, what="the next manager to watch the pipes")
-    assert in_flight() == 8
-    for end in (reported, reported_writer, forgotten, forgotten_writer):
-        end.close()
-    wait_until(lambda: in_flight() == 5, timeout=LONGER + 10, what="the messages in the closed pipe")
-    time.sleep(GRACE / 2)
-    assert in_flight() == 5
-    for _ in range(3):
-        assert alive.recv()[9] == 1
-    assert st.gc(older_than=0) == 2
-    assert st.stats()["blocks"] == 0
 
 
 if __name__ == "__main__":
