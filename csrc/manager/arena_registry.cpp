@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "arena/reclaim.hpp"
+#include "base/error.hpp"
+#include "base/report.hpp"
 #include "manager/drain.hpp"
 #include "os/clock.hpp"
 #include "os/page_reservation.hpp"
@@ -90,9 +92,15 @@ void ArenaRegistry::free_marked(Entry& entry, BlockNumber block) {
 
 void ArenaRegistry::sweep(const SessionMemory& memory, const SlotSet& dead,
                           const Happened& happened) {
-  // Before the blocks are searched, of which one may be unused then.
+  // Before the blocks are searched, of which one may be unused then. Tickets in a table that cannot
+  // be mapped stay until `gc`.
   for (SlotNumber sender = 0; sender < kMaxSlots; ++sender) {
-    if (dead.has(sender)) memory.transit(sender).end_sender();
+    if (!dead.has(sender)) continue;
+    try {
+      memory.transit(sender).end_sender();
+    } catch (const Error& error) {
+      report(error.what());
+    }
   }
   for (auto& pair : entries_) {
     Entry& entry = pair.second;

@@ -54,3 +54,19 @@ def test_worker_that_was_told_to_run_is_killed(tmp_path, monkeypatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         process.start()
     assert process.exitcode == -signal.SIGKILL
+
+
+class Slow:
+    """The child loads what follows 100 seconds later."""
+
+    def __reduce__(self):
+        return time.sleep, (100,)
+
+
+def test_join_releases_arguments_that_were_not_loaded() -> None:
+    process = mp.get_context("spawn").Process(target=print, args=(Slow(), st.ones(10)))
+    process.start()
+    assert st.stats()["in_flight"] == 1
+    process.kill()
+    process.join()
+    assert st.stats()["in_flight"] == 0

@@ -136,6 +136,12 @@ class _SharingProcess(multiprocessing.process.BaseProcess):
                 self._undo_start()  # before the scope cancels the message, which the child may be reading
                 raise
 
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the process ends; see `multiprocessing.Process.join`. Releases what it did not load."""
+        super().join(timeout)
+        if self._message is not None and self.exitcode is not None:
+            self._message.discard()
+
     def _undo_start(self) -> None:
         if self._popen is not None:  # type: ignore[attr-defined]
             self.kill()
