@@ -74,8 +74,7 @@ py::object receive_storage(Session& session, const TensorReference& reference, P
                        " of arena " + std::to_string(reference.arena) +
                        " was freed; the message was loaded before, gc cancelled it for its age, or "
                        "the parent of this process ended before its arguments were loaded; and no "
-                       "process has held "
-                       "the tensor since");
+                       "process has held the tensor since");
   };
   if (block >= arena->segment().capacity()) throw stale();
   const NamedTicket named{reference.arena, block, reference.generation,
