@@ -148,13 +148,14 @@ class SessionMemory {
     return mapped != nullptr ? *mapped : *reinterpret_cast<TransitTable*>(map_transit(sender));
   }
   /// The same; null before that call.
-  /// Return true if the ticket is live; false if there is no such sender. Throws as `transit`.
-  [[nodiscard]] bool is_live(const NamedTicket& named) const {
-    return named.ticket.sender < kMaxSlots && transit(named.ticket.sender).is_live(named);
-  }
   [[nodiscard]] TransitTable* transit_if_mapped(SlotNumber sender) const noexcept {
     return reinterpret_cast<TransitTable*>(
         transit_[sender % kMaxSlots].load(std::memory_order_acquire));
+  }
+  /// Return true if the ticket is live; false also if no slot has its sender's number. Throws as
+  /// `transit` does.
+  [[nodiscard]] bool is_live(const NamedTicket& named) const {
+    return named.ticket.sender < kMaxSlots && transit(named.ticket.sender).is_live(named);
   }
   /// Calls `visit` with the ticket table of each slot that a process has had.
   template <typename Visit>

@@ -43,10 +43,9 @@ void spin_then_sleep(Session& session, SpinWindow& spin, Atomic<std::uint32_t>& 
   const std::uint32_t announced = flag.announce();
   if (ready()) return;
   const Atomic<std::uint32_t>& manager = session.memory().header().manager;
-  const std::uint32_t present = manager.load();
-  const WaitEnd end = flag.sleep(announced, manager, present, std::min(time, kWaitSlice));
+  flag.sleep(announced, manager, manager.load(), std::min(time, kWaitSlice));
   spin.note_slept(monotonic_nanoseconds() - begin);
-  if (end == WaitEnd::timed_out || manager.load() != present) session.manager().ensure();
+  session.manager().ensure();
 }
 
 }  // namespace shmtensor

@@ -28,10 +28,6 @@ class SpinWindow {
   /// A wait ended while the thread spun.
   void note_spun() noexcept {
     window_.store(most_, std::memory_order_relaxed);
-    if (every_.load(std::memory_order_relaxed) == kTrial &&
-        !is_trial_.load(std::memory_order_relaxed)) {
-      return;
-    }
     every_.store(kTrial, std::memory_order_relaxed);
     is_trial_.store(false, std::memory_order_relaxed);
   }

@@ -90,7 +90,6 @@ struct Message {
                                  ///< find_arena: a member has yet to register its arenas
   Join join = Join::existing;
   std::int32_t parent = 0;
-  std::uint32_t unused = 0;
   QueueEvent event = QueueEvent::message;
   std::uint64_t number = 0;
   Statistics statistics;

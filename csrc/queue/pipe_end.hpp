@@ -1,7 +1,6 @@
 // An end of a pipe: two queues whose messages end with the processes that have their other end.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -92,16 +92,20 @@ Attempt attempt_until_done(Open& open, ChannelCall& call, Patience& patience, Qu
 }
 
 template <typename Open>
-py::object take_one(Open& open, Patience& patience, Readers readers) {
+Incoming take_message(Open& open, Patience& patience) {
   Session& session = open.core.session();
   Incoming message;
-  {
-    ChannelCall call(session);
-    attempt_until_done(open, call, patience, QueueEvent::message,
-                       [&] { return open.core.try_take(message, call); });
-    ensure_manager(session);
-  }
-  return decode_message(session, message, readers);
+  ChannelCall call(session);
+  attempt_until_done(open, call, patience, QueueEvent::message,
+                     [&] { return open.core.try_take(message, call); });
+  ensure_manager(session);
+  return message;
+}
+
+template <typename Open>
+py::object take_one(Open& open, Patience& patience, Readers readers) {
+  Incoming message = take_message(open, patience);
+  return decode_message(open.core.session(), message, readers);
 }
 
 }  // namespace
@@ -158,16 +162,9 @@ void put_raw(OpenQueue& open, std::span<const std::byte> bytes, Patience& patien
 }
 
 std::pair<bool, py::object> get_either(OpenQueue& open, Patience& patience) {
-  Session& session = open.core.session();
-  Incoming message;
-  {
-    ChannelCall call(session);
-    attempt_until_done(open, call, patience, QueueEvent::message,
-                       [&] { return open.core.try_take(message, call); });
-    ensure_manager(session);
-  }
+  Incoming message = take_message(open, patience);
   const bool raw = is_raw(message);
-  return {raw, decode_message(session, message)};
+  return {raw, decode_message(open.core.session(), message)};
 }
 
 py::object get_one(OpenReader& open, Patience& patience) {

@@ -28,8 +28,10 @@ __all__ = [
     "Queue",
     "SimpleQueue",
     "closing",
+    "in_scope",
     "load_block",
     "load_file",
+    "set_up_pool",
 ]
 
 
@@ -122,6 +124,12 @@ class PoolQueue:
         """Close both ends in this process."""
         self._reader.close()
         self._writer.close()
+
+
+def set_up_pool(pool: Any, dumps_task: Any, dumps_result: Any) -> None:
+    """Give a pool like the standard library's our queues, with a pickler each; None: the usual one."""
+    pool._inqueue, pool._outqueue = PoolQueue(dumps_task), PoolQueue(dumps_result)
+    pool._quick_put, pool._quick_get = pool._inqueue.put, pool._outqueue.get
 
 
 def closing(terminate: Any) -> Any:

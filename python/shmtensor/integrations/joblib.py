@@ -24,7 +24,7 @@ from shmtensor._threshold import is_large
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy
 from shmtensor.integrations._loky import Loky
-from shmtensor.integrations._queues import Pickler, PoolQueue, closing
+from shmtensor.integrations._queues import Pickler, closing, set_up_pool
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._tables import REDUCERS
 
@@ -113,11 +113,11 @@ def clean(manager: Any, context_id: Any = None, *args: Any, **options: Any) -> N
 
 def set_up_queues(pool: Any) -> None:
     """Give a pool of the backend "multiprocessing" our queues."""
-    pool._inqueue, pool._outqueue = (
-        PoolQueue(Pickler(partial(dumps, reducers_of_pool)) if reducers_of_pool else None)
+    picklers = (
+        Pickler(partial(dumps, reducers_of_pool)) if reducers_of_pool else None
         for reducers_of_pool in (pool._forward_reducers, pool._backward_reducers)
     )
-    pool._quick_put, pool._quick_get = pool._inqueue.put, pool._outqueue.get
+    set_up_pool(pool, *picklers)
 
 
 def dumps(reducers_of_pool: Any, message: Any) -> bytes:

@@ -105,8 +105,7 @@ def open_end(rebuild: Any, *parts: Any) -> PipeEnd:
 
 
 def _set_up_queues(pool: Any) -> None:
-    pool._inqueue, pool._outqueue = (_queues.PoolQueue(_dumps) for _ in range(2))
-    pool._quick_put, pool._quick_get = pool._inqueue.put, pool._outqueue.get
+    _queues.set_up_pool(pool, _dumps, _dumps)
 
 
 def _reduce(pickler: Any, obj: Any) -> Any:
