@@ -10,7 +10,7 @@ import pytest
 import shmtensor as st
 from shmtensor._import_hook import when_imported
 from shmtensor.integrations import _registry
-from tests.helpers.children import run_program, run_python, write_program
+from tests.helpers.children import importing_tests, run_program, run_python, write_program
 from tests.integrations.programs import succeed
 
 
@@ -233,3 +233,30 @@ def test_library_that_is_imported_is_set_up_immediately_and_once(package, monkey
     assert calls[5:] == ["removed"]
     assert not _registry._requested
     assert not _registry._installed
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_arguments_that_a_child_does_not_load_are_released(method) -> None:
+    done = run_python(
+        """
+        import gc
+        import multiprocessing
+        import sys
+        import time
+        import shmtensor as st
+        from tests.helpers.children import wait_until
+
+        if __name__ == "__main__":
+            st.install("joblib")
+            child = multiprocessing.get_context(sys.argv[1]).Process(target=time.sleep, args=(9, st.zeros(8)))
+            child.start()
+            child.kill()  # before it has read anything
+            child.join()
+            del child
+            gc.collect()
+            wait_until(lambda: st.stats()["blocks"] == 0, 20, lambda: str(st.stats()))
+        """,
+        env=importing_tests(),
+        arguments=(method,),
+    )
+    assert done.returncode == 0, done.stderr

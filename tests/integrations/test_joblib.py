@@ -87,6 +87,11 @@ def test_killed_workers_leave_nothing(backend, instant) -> None:
     assert succeed("joblib_deaths.py", backend, instant) == f"{errors[backend]}\n"
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_arguments_of_killed_worker_are_released(method) -> None:
+    succeed("joblib_killed_worker.py", method)
+
+
 def test_loky_itself() -> None:
     succeed("loky_shared.py")
 

@@ -1,11 +1,13 @@
-"""Passing integrations on to children that are not forked, also to those that never import shmtensor.
+"""What other libraries' children need: integrations, and that unloaded arguments are released.
 
-What the standard library sends a child first, its preparation data, gets one more entry. Unpickling the entry
-installs the integrations, before the child imports its main module and loads the Process object.
+Integrations reach children that are not forked, also those that never import shmtensor: what the standard
+library sends a child first, its preparation data, gets one more entry. Unpickling the entry installs the
+integrations, before the child imports its main module and loads the Process object.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 from multiprocessing import spawn
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["pass_on_to_children"]
+__all__ = ["pass_on_to_children", "release_unloaded_arguments"]
 
 # Executed in the child, whose `sys.path` the standard library sets only afterwards. A child that cannot
 # import shmtensor, because another interpreter runs it, does without.
@@ -40,6 +42,29 @@ def pass_on_to_children(state: Callable[[], object], standard: Any = spawn) -> N
     """
     if not isinstance(standard.get_preparation_data, _Preparation):
         standard.get_preparation_data = _Preparation(standard.get_preparation_data, state)
+
+
+def release_unloaded_arguments(process: Any) -> None:
+    """Let the arguments that a child does not load end with its Process object, or with this process.
+
+    Parameters
+    ----------
+    process
+        The class `BaseProcess` of `multiprocessing`, or of a library with its own copy.
+    """
+    start = process.start
+    if hasattr(start, "__wrapped__"):
+        return
+
+    @functools.wraps(start)
+    def start_in_scope(child: Any) -> None:
+        import shmtensor._core as _core
+
+        with _core.SendScope(arguments=True) as message:
+            start(child)
+            child._message = message
+
+    process.start = start_in_scope
 
 
 class _Preparation:

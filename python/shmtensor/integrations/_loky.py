@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shmtensor.integrations import _queues, _tables
+from shmtensor.integrations import _tables
 from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._loky_queues import CallQueue, ResultQueue
 from shmtensor.integrations._registry import state
@@ -29,7 +29,6 @@ class Loky:
         self._reduction, self._spawn = (
             importlib.import_module(f"{package}.backend.{name}") for name in ("reduction", "spawn")
         )
-        self._process: Any = importlib.import_module(f"{package}.backend.process").LokyProcess
         self._executor = importlib.import_module(f"{package}.process_executor")
         self._replaced = Replacements()
 
@@ -43,7 +42,6 @@ class Loky:
             lambda **options: CallQueue(self._package, safe.__new__(safe), **options),
         )
         self._replaced.set(self._executor, "SimpleQueue", partial(ResultQueue, self._package))
-        self._replaced.set(self._process, "start", _queues.in_scope(self._process.start))
         if hasattr(self._executor, "_get_memory_usage"):  # where psutil is installed
             self._replaced.set(self._executor, "_get_memory_usage", private_memory)
         pass_on_to_children(state, self._spawn)

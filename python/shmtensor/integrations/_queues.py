@@ -28,7 +28,6 @@ __all__ = [
     "Queue",
     "SimpleQueue",
     "closing",
-    "in_scope",
     "load_block",
     "load_file",
     "set_up_pool",
@@ -143,14 +142,3 @@ def closing(terminate: Any) -> Any:
                 queue.close()
 
     return terminate_and_close
-
-
-def in_scope(start: Any) -> Any:
-    """Return `start` with tickets of the arguments that end with the process."""
-
-    def started(process: Any) -> None:
-        with _core.SendScope(arguments=True) as message:
-            start(process)
-            process._message = message
-
-    return started

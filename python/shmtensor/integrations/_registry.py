@@ -10,11 +10,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from shmtensor._fork import RenewedLock
 from shmtensor._import_hook import when_imported
-from shmtensor.integrations._children import pass_on_to_children
+from shmtensor.integrations._children import pass_on_to_children, release_unloaded_arguments
 
 __all__ = ["KNOWN", "install", "install_from_environment", "is_requested", "state", "uninstall"]
 
@@ -89,6 +90,7 @@ def install(*names: str, **options: Any) -> None:
             if names or name not in _requested:  # without names, options that were set before remain
                 _requested[name] = options
     pass_on_to_children(state)
+    release_unloaded_arguments(BaseProcess)
     for name in names or KNOWN:
         for part in _PARTS.get(name, (name,)):
             _when_all_imported(_PACKAGES.get(part, (part,)), name, part)

@@ -17,7 +17,7 @@ from shmtensor._log import log_event
 from shmtensor._threshold import is_large
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations import _queues
-from shmtensor.integrations._children import pass_on_to_children
+from shmtensor.integrations._children import pass_on_to_children, release_unloaded_arguments
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._server_method import ServerMethod
@@ -45,10 +45,10 @@ def install() -> None:
     _replaced.set(connection, "Pipe", make_pipe)
     _replaced.set(pool.Pool, "_setup_queues", _set_up_queues)
     _replaced.set(pool.Pool, "terminate", _queues.closing(pool.Pool.terminate))
-    _replaced.set(process.BaseProcess, "start", _queues.in_scope(process.BaseProcess.start))
     _replaced.set(popen_fork.Popen, "_launch", _fork)
     _replaced.set(process.BaseProcess, "_bootstrap", _begin)
     pass_on_to_children(state, spawn)
+    release_unloaded_arguments(process.BaseProcess)
     _server.install()
 
 
