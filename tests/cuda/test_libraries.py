@@ -44,7 +44,7 @@ KNOWN: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
 }
 
 # The programs of `torch_weights`, and of `torch_tensors`, which import torch.
-WEIGHT_PROGRAMS = ("example", "killed_engines", "killed_trainer", "killed_trainer_in_place")
+WEIGHT_PROGRAMS = ("buckets", "example", "killed_engines", "killed_trainer", "killed_trainer_in_place")
 TORCH_PROGRAMS = (
     "memory_of_ours",
     "copies",

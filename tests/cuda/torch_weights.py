@@ -1,5 +1,5 @@
-"""Programs with the weights of `examples/weight_sync.py`, whose processes are killed: in host memory, and on
-a GPU, which the simulated driver can be, since they run no kernels.
+"""Programs with the weights of `examples/weight_sync.py`, whose processes are killed, and those of
+`weight_buckets.py`: in host memory, and on a GPU, which the simulated driver can be: they run no kernels.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Any
 import torch
 
 import shmtensor as st
+from examples.weight_buckets import main as buckets
 from examples.weight_sync import DEVICE, checksum, load, make_model, newest_generation
 from examples.weight_sync import main as example
 from tests.cuda import device
 from tests.cuda.workers import Pair
 
-__all__ = ["example", "killed_engines", "killed_trainer", "killed_trainer_in_place"]
+__all__ = ["buckets", "example", "killed_engines", "killed_trainer", "killed_trainer_in_place"]
 
 LOAD, READ = "load", "read"
 

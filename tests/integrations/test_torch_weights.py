@@ -66,3 +66,77 @@ def test_example_goes_on_after_kills() -> None:
     assert generations[-1] == GENERATIONS
     # The next trainer does not publish again what the killed one had published, but not printed.
     assert len(generations) >= GENERATIONS - 1
+
+
+def test_buckets_reach_engines_and_a_killed_one_holds_nobody_up() -> None:
+    command = [sys.executable, str(EXAMPLES / "weight_buckets.py"), "30"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = clean_environment() | {"OMP_NUM_THREADS": "1"}  # threads of torch spin
+    engines, reached = [], []
+    with subprocess.Popen(command, env=environment, **pipes) as program:
+        deadline = threading.Timer(100, program.kill)
+        deadline.start()
+        for line in program.stdout:
+            if found := re.fullmatch(r"an engine is process (\d+)\n", line):
+                engines.append(int(found[1]))
+            elif found := re.fullmatch(r"generation (\d+): in (\d) engines after \d+\.\d ms\n", line):
+                reached.append((int(found[1]), int(found[2])))
+                if len(reached) == 5:
+                    os.kill(engines[0], signal.SIGKILL)
+        errors = program.stderr.read()
+        program.wait()
+        deadline.cancel()
+    assert program.returncode == 0, errors
+    assert not errors
+    assert [generation for generation, _ in reached] == list(range(1, 31))
+    assert [count for _, count in reached[:5]] == [2] * 5
+    assert reached[-1][1] == 1
+
+
+def test_buckets_need_little_memory_and_late_engines_wait_for_a_whole_generation() -> None:
+    program = """
+        import threading
+        import torch
+        import shmtensor as st
+        from examples import weight_buckets as recipe
+
+        recipe.BUCKET = 1 << 20
+        model, weights = recipe.make_model(), st.Broadcast(recipe.UNREAD)
+        received, threads, bytes_live = [], [], []
+
+        def serve(reader):
+            own, mine = recipe.make_model(), []
+            received.append(mine)
+            try:
+                while True:
+                    mine.append((recipe.receive(reader, own.state_dict()), recipe.checksum(own)))
+            except st.ShutDown:
+                pass
+
+        def start_engine():
+            threads.append(threading.Thread(target=serve, args=(weights.reader(),)))
+            threads[-1].start()
+
+        class Trainers:
+            def put(self, bucket):
+                weights.put(bucket)
+                bytes_live.append(st.stats()["bytes_live"])
+                if len(bytes_live) == 3:  # within the first generation
+                    start_engine()
+
+        start_engine()
+        sent = []
+        for generation in (1, 2):
+            for parameter in model.parameters():
+                parameter.data.normal_()
+            sent.append((generation, recipe.checksum(model)))
+            recipe.send(generation, model.state_dict(), Trainers())
+        weights.shutdown()
+        for thread in threads:
+            thread.join()
+        assert received == [sent, sent[1:]], (received, sent)
+        unread, in_engines = recipe.UNREAD, 2
+        assert max(bytes_live) < (unread + in_engines + 1.5) * recipe.BUCKET, bytes_live
+    """
+    done = run_python(program, env=importing_tests() | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
