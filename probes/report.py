@@ -1,10 +1,10 @@
 """Run everything that needs a GPU in one call, on a machine that is available for minutes without a network.
 
 ``python -m probes.report FOLDER [STEP ...] [--seconds N]``, in the repository's root. The steps: install
-(into ``build/gpu``), tests, round_trip, flight, weights, batches, deaths, storm, facts. Each step has a share
-of the time, plus what earlier steps left over; a step that fails does not stop the next. The folder then has
-``report.json`` (the machine; status, seconds and results of each step), ``report.log`` (their output) and
-``tests.xml``. Results are written as they come.
+(into ``build/gpu``), tests, round_trip, flight, weights, values, batches, deaths, storm, facts. Each step has
+a share of the time, plus what earlier steps left over; a step that fails does not stop the next. The folder
+then has ``report.json`` (the machine; status, seconds and results of each step), ``report.log`` (their
+output) and ``tests.xml``. Results are written as they come.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ SHARES = {
     "tests": 150,
     "round_trip": 30,
     "flight": 40,
-    "weights": 40,
+    "weights": 30,
+    "values": 20,
     "batches": 60,
     "deaths": 30,
     "storm": 60,

@@ -2,9 +2,10 @@
 
 ``python -m probes.weights [--json FILE] [--seconds N]`` on a machine with a GPU of 80 GB and torch. A
 `state_dict` of 16 GB in 300 tensors of bfloat16. With shmtensor the trainer publishes a copy, and the engines
-attach and use it; with torch alone the trainer sends its tensors through a queue to each engine, which copies
-them into its own. Measured: milliseconds until both engines have read an element of a new generation, which
-is checked; until it is sent; and what remains in use on the GPU after the engines were killed.
+attach and use it, or it sends buckets of 512 MB, which they copy into their own weights; with torch alone the
+trainer sends its tensors through a queue to each engine, which copies them into its own. Measured:
+milliseconds until both engines have read an element of a new generation, which is checked; until it is sent;
+and what remains in use on the GPU after the engines were killed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ COUNT = 16_000_000_000 // TENSORS // 2  # elements of a tensor
 GENERATIONS = 6  # the first one warms up
 ENGINES = 2
 NAME = "bench/weights"
+BUCKET = 512 << 20
 
 
 def attach_all(inbox: Any, answers: Any) -> None:
@@ -53,6 +55,19 @@ def copy_all(inbox: Any, answers: Any) -> None:
         del weights, tensor
 
 
+def copy_buckets(inbox: Any, answers: Any) -> None:
+    """Copy each generation into the engine's own tensors, a bucket at a time."""
+    import torch
+
+    from examples.weight_buckets import receive
+
+    own = {str(each): torch.empty(COUNT, dtype=torch.bfloat16, device="cuda:0") for each in range(TENSORS)}
+    with inbox.get().reader() as reader:
+        while True:
+            receive(reader, own)
+            answers.send_bytes(str(own[str(TENSORS - 1)][-1].item()).encode())
+
+
 def publish(weights: Any, engines: list[Consumer]) -> None:
     """Publish a copy, and notify the engines."""
     import shmtensor as st
@@ -74,6 +89,24 @@ def _shmtensor() -> tuple[Any, ...]:
 
     st.install("torch", cuda=True)
     return mp.get_context("spawn"), attach_all, publish, lambda: st.unpublish(NAME)
+
+
+def _buckets() -> tuple[Any, ...]:
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+    from examples import weight_buckets
+
+    weight_buckets.BUCKET = BUCKET
+    broadcast: Any = st.Broadcast(weight_buckets.UNREAD)
+
+    def send(weights: Any, engines: list[Consumer]) -> None:
+        if broadcast.readers == 0:
+            for engine in engines:
+                engine.put(broadcast)
+            broadcast.wait_for_readers(ENGINES, timeout=60)
+        weight_buckets.send(0, {str(each): tensor for each, tensor in enumerate(weights)}, broadcast)
+
+    return mp.get_context("spawn"), copy_buckets, send, lambda: None
 
 
 def _torch() -> tuple[Any, ...]:
@@ -120,7 +153,7 @@ def measure(load: Callable[[], tuple[Any, ...]], found: dict[str, Any], write: C
 
 
 # The last one changes how torch's own contexts send.
-WAYS = {"torch": _torch, "shmtensor": _shmtensor}
+WAYS = {"torch": _torch, "shmtensor, in buckets": _buckets, "shmtensor": _shmtensor}
 
 if __name__ == "__main__":
     sys.exit(measure_all(__doc__, {name: partial(measure, load) for name, load in WAYS.items()}))

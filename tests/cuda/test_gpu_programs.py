@@ -72,12 +72,15 @@ def test_gpu_report_counts_tests_and_rounds_times(tmp_path) -> None:
 @pytest.mark.thorough
 def test_gpu_report_is_written(simulator, tmp_path) -> None:
     """A failed step does not stop the next one, and one file has all results."""
-    programs = ("round_trip", "flight", "weights", "batches", "facts")
+    programs = ("round_trip", "flight", "weights", "values", "batches", "facts")
     # It takes less than a minute. An experiment for which no time is left has no answer.
     run("report", simulator, str(tmp_path / "out"), *programs, "--seconds", "240", status=1, timeout=270)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     statuses = {name: step["status"] for name, step in report["steps"].items()}
-    assert statuses == {"round_trip": 2, "flight": 2, "weights": 2, "batches": 2, "facts": 0}
+    assert statuses == {"round_trip": 2, "flight": 2, "weights": 2, "values": 0, "batches": 2, "facts": 0}
+    assert report["values"]["shmtensor, kept"] == {"kept": {"MiB": ANY}, "left": {"MiB": 0}}
+    assert report["values"]["shmtensor, kept"]["kept"]["MiB"] > 0
+    assert report["values"]["shmtensor, newest"] == {"left": {"MiB": 0}}
     assert not any(step["left running"] for step in report["steps"].values())
     assert report["machine"]["processors"]
     log = (tmp_path / "out" / "report.log").read_text()
