@@ -77,7 +77,9 @@ def test_gpu_report_is_written(simulator, tmp_path) -> None:
     run("report", simulator, str(tmp_path / "out"), *programs, "--seconds", "240", status=1, timeout=270)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     statuses = {name: step["status"] for name, step in report["steps"].items()}
-    assert statuses == {"round_trip": 2, "flight": 2, "weights": 2, "values": 0, "batches": 2, "facts": 0}
+    missing = 1  # torch, for the weights
+    expected = {"round_trip": 2, "flight": 2, "weights": missing, "values": 0, "batches": 2, "facts": 0}
+    assert statuses == expected
     assert report["values"]["shmtensor, kept"] == {"kept": {"MiB": ANY}, "left": {"MiB": 0}}
     assert report["values"]["shmtensor, kept"]["kept"]["MiB"] > 0
     assert report["values"]["shmtensor, newest"] == {"left": {"MiB": 0}}

@@ -95,8 +95,9 @@ def batch_is_kept_until_it_is_copied() -> None:
     latch.open()
     torch.cuda.synchronize()
     assert copied.cpu()[:, -1].tolist() == expected
+    del iterator  # with its queues
     st.gc()
-    assert blocks() == 0
+    device.wait_until(lambda: blocks() == 0, "the end of batches and queues")
 
 
 def release_during_a_capture() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from multiprocessing.reduction import ForkingPickler
 
 import pytest
@@ -20,6 +22,7 @@ from tests.cuda.torch_tensors import (
     through_pickle,
     write,
 )
+from tests.helpers.children import output, run_command
 
 
 @pytest.fixture
@@ -92,3 +95,17 @@ def not_exportable() -> None:
 
 def test_memory_that_cannot_be_shared_in_place_is_refused(run) -> None:
     run(not_exportable, PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
+
+
+def test_weights_of_the_gpu_report_leave_nothing(simulated_driver, tmp_path) -> None:
+    file = tmp_path / "weights.json"
+    output(
+        run_command(
+            [sys.executable, "-m", "probes.weights", "--json", str(file)],
+            timeout=100,
+            env=simulated_driver.env,
+        )
+    )
+    found = json.loads(file.read_text())["results"]
+    assert found.keys() == {"torch", "shmtensor, in buckets", "shmtensor"}
+    assert found["shmtensor"] == found["shmtensor, in buckets"] == {"left": {"MiB": 0}}
