@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["ARRAYS", "REDUCERS", "reducer_of_class"]
+__all__ = ["ARRAYS", "REDUCERS", "reduce_private", "reducer_of_class"]
 
 
 class _AsPickled:
@@ -39,7 +39,7 @@ class _AsPickled:
         return self._array.__reduce_ex__(protocol)
 
 
-def _reduce_large(array: npt.NDArray[Any]) -> Any:
+def reduce_private(array: npt.NDArray[Any]) -> Any:
     """Reduce an array over private memory, for the protocol in use."""
     if array.nbytes < SMALL or pickle.DEFAULT_PROTOCOL < 5:
         return array.__reduce_ex__(4)
@@ -58,7 +58,7 @@ def _reduce_large_argument(array: npt.NDArray[Any]) -> Any:
     The standard library pickles the arguments, by a pickler that has no place for buffers.
     """
     if not is_large(array.nbytes) or not _starts_process():
-        return _reduce_large(array)
+        return reduce_private(array)
     return pickle.loads, (dumps(array),)
 
 
@@ -98,7 +98,7 @@ def _reduce_masked(array: np.ma.MaskedArray[Any, Any]) -> Any:
 ARRAYS = (np.ndarray, np.recarray, np.matrix)
 """The usual classes of arrays, for tables of libraries that have no place for a rule."""
 
-reduce_array = _core.array_reducer(_reduce_large)
+reduce_array = _core.array_reducer(reduce_private)
 reduce_array_or_argument = _core.array_reducer(_reduce_large_argument)
 
 REDUCERS: dict[type, Callable[[Any], Any]] = {

@@ -127,15 +127,20 @@ def copy_of(content: Bytes) -> Storage:
 
 
 def reduce_to_copy(array: Array) -> Any:
-    """Reduce a contiguous array to `copy_of` its elements; each receiver has them as private memory."""
-    content = array.ravel(order="K").view(np.uint8)
-    return rebuild_private, (copy_of(content), array.dtype, array.shape, order_of(array))
+    """Reduce an array to `copy_of` its elements; each receiver has them as private memory."""
+    if not array.flags.forc:
+        array = array.copy()
+    content = np.asarray(array).ravel(order="K").view(np.uint8)
+    kind = () if type(array) is np.ndarray else (type(array),)
+    return rebuild_private, (copy_of(content), array.dtype, array.shape, order_of(array), *kind)
 
 
-def rebuild_private(copy: Storage, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any) -> Array:
+def rebuild_private(
+    copy: Storage, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any, kind: type[Array] = np.ndarray
+) -> Array:
     """Return the array of a copy, into which no process writes; what is written here stays in this array."""
     array: Array = np.ndarray(shape, dtype, private_view(copy), order=order)
-    return array
+    return array.view(kind)
 
 
 def order_of(array: Array) -> str:

@@ -17,7 +17,7 @@ def test_writes_are_seen_and_nothing_is_left(method) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_results_are_equal_with_and_without_the_integration(method) -> None:
-    assert_equal_output(PROGRAMS / "multiprocess_values.py", method, timeout=110)
+    assert_equal_output(PROGRAMS / "array_values.py", "multiprocess", method, timeout=110)
 
 
 SERVER = """

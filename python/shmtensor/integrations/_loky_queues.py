@@ -7,14 +7,24 @@ import queue
 from functools import partial
 from typing import Any
 
+import shmtensor._core as _core
+from shmtensor._array_reducers import ARRAYS, reduce_private
 from shmtensor.integrations import _queues
 
 __all__ = ["CallQueue", "ResultQueue", "dumps"]
 
 
+def _reduce(array: Any) -> Any:
+    return _queues.reduce_large(array) or reduce_private(array)
+
+
+_ARRAYS = dict.fromkeys(ARRAYS, _core.array_reducer(_reduce))
+
+
 def dumps(package: str, reducers: Any, message: Any) -> Any:
     """Pickle a message as a copy of loky does, with the reducers of the executor."""
-    return importlib.import_module(f"{package}.backend.reduction").dumps(message, reducers=reducers)
+    reduction = importlib.import_module(f"{package}.backend.reduction")
+    return reduction.dumps(message, reducers=_ARRAYS | (reducers or {}))
 
 
 class ResultQueue(_queues.SimpleQueue):

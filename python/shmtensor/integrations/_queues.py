@@ -12,14 +12,19 @@ import pickle
 import tempfile
 import threading
 from multiprocessing import reduction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
+from shmtensor._array_reducers import ARRAYS
+from shmtensor._copies import reduce_to_copy
 from shmtensor._log import log_event
 from shmtensor._pickling import dumps_shared
 from shmtensor._threshold import is_large
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.multiprocessing import connection, queues
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "JoinableQueue",
@@ -30,6 +35,7 @@ __all__ = [
     "closing",
     "load_block",
     "load_file",
+    "reduce_large",
     "set_up_pool",
 ]
 
@@ -74,6 +80,17 @@ def load_file(duplicate: Any) -> Any:
     """Return the message that a file has."""
     with open(duplicate.detach(), "rb") as file:
         return pickle.loads(os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0))
+
+
+def reduce_large(array: npt.NDArray[Any]) -> Any:
+    """Reduce a large array to a copy that all its messages have in common; None for another array."""
+    if type(array) not in ARRAYS or array.dtype.hasobject or not is_large(array.nbytes):
+        return None
+    try:
+        return reduce_to_copy(array)
+    except OutOfSharedMemory as error:
+        log_event(f"an array of {array.nbytes} bytes is sent without shared memory: {error}")
+        return None
 
 
 class _Pickled:

@@ -6,16 +6,12 @@ sets `reducer_override`, which comes before it. docs/guide/with-datasets.md desc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import multiprocess
 import numpy as np
 from multiprocess import connection, pool, popen_fork, process, queues, reduction, spawn
 
-from shmtensor._copies import reduce_to_copy
-from shmtensor._log import log_event
-from shmtensor._threshold import is_large
-from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations import _queues
 from shmtensor.integrations._children import pass_on_to_children, release_unloaded_arguments
 from shmtensor.integrations._registry import state
@@ -24,9 +20,6 @@ from shmtensor.integrations._server_method import ServerMethod
 from shmtensor.integrations._tables import REDUCERS
 from shmtensor.multiprocessing.connection import Pipe, PipeEnd, reduce_end
 from shmtensor.reducers import reduce_shared
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue", "install", "make_pipe", "uninstall"]
 
@@ -112,29 +105,13 @@ def _reduce(pickler: Any, obj: Any) -> Any:
     if isinstance(obj, np.ndarray):
         shared = reduce_shared(obj)
         if shared is None and isinstance(pickler, MessagePickler):
-            shared = _reduce_large(obj)
+            shared = _queues.reduce_large(obj)
         return shared or NotImplemented
     if type(obj) is PipeEnd:
         rebuild, parts = reduce_end(obj)
         return open_end, (rebuild, *parts)
     reducer = REDUCERS.get(type(obj))
     return NotImplemented if reducer is None else reducer(obj)
-
-
-def _reduce_large(array: npt.NDArray[Any]) -> Any:
-    """Reduce a large array to a copy that all its messages have in common; None for another array."""
-    if (
-        type(array) is not np.ndarray
-        or array.dtype.hasobject
-        or not array.flags.forc
-        or not is_large(array.nbytes)
-    ):
-        return None
-    try:
-        return reduce_to_copy(array)
-    except OutOfSharedMemory as error:
-        log_event(f"multiprocess sends {array.nbytes} bytes without shared memory: {error}")
-        return None
 
 
 def _fork(popen: Any, process_obj: Any) -> None:
