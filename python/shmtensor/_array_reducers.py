@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["ARRAYS", "REDUCERS", "reduce_private", "reducer_of_class"]
+__all__ = ["ARRAYS", "REDUCERS", "pickles_as_ndarray", "reduce_private", "reducer_of_class"]
 
 
 class _AsPickled:
@@ -62,7 +62,8 @@ def _reduce_large_argument(array: npt.NDArray[Any]) -> Any:
     return pickle.loads, (dumps(array),)
 
 
-def _pickles_as_ndarray(kind: type) -> bool:
+def pickles_as_ndarray(kind: type) -> bool:
+    """Return True unless the class has methods of its own for pickle."""
     methods = ("__reduce__", "__reduce_ex__", "__setstate__")
     return all(getattr(kind, name) is getattr(np.ndarray, name) for name in methods)
 
@@ -81,7 +82,7 @@ def reducer_of_class(table: ArrayReducers, kind: type) -> Callable[[Any], Any]:
     """
     if kind is Tensor:
         return FORKING.get(kind, _core.reduce_tensor)  # type: ignore[no-any-return]
-    if _pickles_as_ndarray(kind):
+    if pickles_as_ndarray(kind):
         return table.get(np.ndarray) or globals()[table.arrays]  # type: ignore[no-any-return]
     # NumPy imports it when a program uses it; another thread may be about to.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)

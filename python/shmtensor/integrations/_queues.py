@@ -15,7 +15,7 @@ from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
-from shmtensor._array_reducers import ARRAYS
+from shmtensor._array_reducers import pickles_as_ndarray
 from shmtensor._copies import reduce_to_copy
 from shmtensor._log import log_event
 from shmtensor._pickling import dumps_shared
@@ -84,7 +84,7 @@ def load_file(duplicate: Any) -> Any:
 
 def reduce_large(array: npt.NDArray[Any]) -> Any:
     """Reduce a large array to a copy that all its messages have in common; None for another array."""
-    if type(array) not in ARRAYS or array.dtype.hasobject or not is_large(array.nbytes):
+    if not (pickles_as_ndarray(type(array)) and is_large(array.nbytes)) or array.dtype.hasobject:
         return None
     try:
         return reduce_to_copy(array)
