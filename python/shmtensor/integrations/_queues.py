@@ -51,13 +51,13 @@ class Pickler:
 
     def __call__(self, message: Any) -> bytes:
         """Return the pickle of a message."""
-        content = bytes(self.dumps(message))
-        if not is_large(len(content)):
-            return content
+        content = memoryview(self.dumps(message))
+        if not is_large(content.nbytes):
+            return bytes(content)
         try:
-            return dumps_shared(_Reduced(load_block, _core.copy_of_buffer(memoryview(content))))
+            return dumps_shared(_Reduced(load_block, _core.copy_of_buffer(content)))
         except OutOfSharedMemory as error:
-            log_event(f"a message of {len(content)} bytes goes through a file: {error}")
+            log_event(f"a message of {content.nbytes} bytes goes through a file: {error}")
         with tempfile.TemporaryFile(buffering=0) as file:
             file.write(content)
             return dumps_shared(_Reduced(load_file, reduction.DupFd(file.fileno())))
