@@ -95,6 +95,7 @@ def test_arguments_of_killed_worker_are_released(method) -> None:
 def test_loky_itself() -> None:
     succeed("loky_shared.py")
     assert_equal_output(PROGRAMS / "array_values.py", "loky", "loky", timeout=110)
+    assert_equal_output(PROGRAMS / "loky_errors.py", timeout=110)
 
 
 def test_loky_keeps_workers_that_have_touched_much_shared_memory() -> None:

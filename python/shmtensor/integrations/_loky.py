@@ -35,12 +35,8 @@ class Loky:
     def install(self) -> None:
         """Register the reducers, also in workers that start from now on."""
         _tables.follow(self._reduction._dispatch_table)
-        safe: Any = self._executor._SafeQueue
-        self._replaced.set(
-            self._executor,
-            "_SafeQueue",
-            lambda **options: CallQueue(self._package, safe.__new__(safe), **options),
-        )
+        queue = partial(CallQueue, self._package, self._executor._SafeQueue)
+        self._replaced.set(self._executor, "_SafeQueue", queue)
         self._replaced.set(self._executor, "SimpleQueue", partial(ResultQueue, self._package))
         if hasattr(self._executor, "_get_memory_usage"):  # where psutil is installed
             self._replaced.set(self._executor, "_get_memory_usage", private_memory)

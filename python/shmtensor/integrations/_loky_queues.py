@@ -40,14 +40,18 @@ class CallQueue(_queues.Queue):
 
     Parameters
     ----------
-    errors
-        A `_SafeQueue` that was not initialised; its method sets the exception of the task.
+    package
+        The copy of loky.
+    safe
+        Its `_SafeQueue`, whose method sets the exception of a task.
+    **state
+        The attributes of a `_SafeQueue`, which that method uses.
     """
 
     def __init__(
         self,
         package: str,
-        errors: Any,
+        safe: Any,
         max_size: int = 0,
         ctx: Any = None,  # noqa: ARG002
         reducers: Any = None,
@@ -55,14 +59,14 @@ class CallQueue(_queues.Queue):
     ) -> None:
         super().__init__(max_size)
         self._dumps = _queues.Pickler(partial(dumps, package, reducers))
-        vars(errors).update(state)
-        self._errors = errors
+        self._safe = safe
+        vars(self).update(state)
 
     def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Put a task; what its pickler raises is the result of the task."""
+        """Put a task; what its pickler raises is the result of the task, even SystemExit."""
         try:
             super().put(obj, block, timeout)
         except queue.Full:
             raise
-        except Exception as error:
-            self._errors._on_queue_feeder_error(error, obj)
+        except BaseException as error:
+            self._safe._on_queue_feeder_error(self, error, obj)
