@@ -10,7 +10,6 @@ import importlib
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from shmtensor.integrations import _tables
 from shmtensor.integrations._children import pass_on_to_children
