@@ -48,14 +48,6 @@ TEST_F(AllocatorTest, TrimKeepsExtentsWithLiveBlocks) {
   EXPECT_EQ(budget_.reserved(), data_->reserved());
 }
 
-TEST_F(AllocatorTest, TrimIsIdempotent) {
-  give(take(kMiB)->block);
-  trim(0);
-  trim(0);
-  EXPECT_EQ(data_->reserved(), 0u);
-  EXPECT_EQ(budget_.reserved(), 0u);
-}
-
 TEST_F(AllocatorTest, TrimKeepsRecentlyUsedExtents) {
   give(take(kMiB)->block);
   trim(60'000);

@@ -149,17 +149,5 @@ TEST_F(ArenaLimits, OutOfRangeRecordIsAnError) {
   EXPECT_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)), SessionError);
 }
 
-TEST_F(ArenaLimits, BlockOfLastGenerationIsNotReused) {
-  const BlockNumber block = *arena_->allocate(64);
-  arena_->segment().record(block).word.store(BlockWord::live_at(BlockWord::kLastGeneration).bits());
-  const testing::Sent sent = testing::send(*arena_, block);
-  EXPECT_TRUE(testing::receive(*arena_, sent));
-  arena_->release(block);
-  arena_->release(block);
-  EXPECT_FALSE(word_of(*arena_, block).live());
-  EXPECT_FALSE(testing::receive(*arena_, sent));
-  EXPECT_NE(arena_->allocate(64), block);
-}
-
 }  // namespace
 }  // namespace shmtensor

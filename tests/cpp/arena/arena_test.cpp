@@ -79,69 +79,6 @@ TEST_F(ArenaTest, MessageKeepsBlockAfterSenderReleases) {
   EXPECT_EQ(owner_->allocate_warm(1000), block) << "the owner was notified";
 }
 
-TEST_F(ArenaTest, EveryMessageKeepsTheBlock) {
-  const BlockNumber block = allocate();
-  const Sent first = send(*owner_, block);
-  const Sent second = send(*owner_, block);
-  owner_->release(block);
-  EXPECT_TRUE(receive(*reader_, first));
-  reader_->release(block);
-  EXPECT_TRUE(is_live(block)) << "the second is still in flight";
-  EXPECT_TRUE(receive(*reader_, second));
-  reader_->release(block);
-  EXPECT_FALSE(is_live(block));
-}
-
-TEST_F(ArenaTest, ReceivedBlockCanBeForwarded) {
-  const BlockNumber block = allocate();
-  const Sent sent = send(*owner_, block);
-  owner_->release(block);
-  ASSERT_TRUE(receive(*reader_, sent));
-  const Sent onwards = send(*reader_, block);
-  reader_->release(block);
-  EXPECT_EQ(onwards.ticket.sender, 70);
-  EXPECT_TRUE(receive(*owner_, onwards));
-  owner_->release(block);
-  EXPECT_FALSE(is_live(block));
-}
-
-TEST_F(ArenaTest, ProcessHoldsOnceForManyReceives) {
-  const BlockNumber block = allocate();
-  const Sent a = send(*owner_, block);
-  const Sent b = send(*owner_, block);
-  EXPECT_TRUE(receive(*reader_, a));
-  EXPECT_TRUE(receive(*reader_, b));
-  EXPECT_EQ(LocalTable::Lock(reader_->local(), block).count(), 2u);
-  owner_->release(block);
-  reader_->release(block);
-  EXPECT_TRUE(is_live(block));
-  reader_->release(block);
-  EXPECT_FALSE(is_live(block));
-}
-
-TEST_F(ArenaTest, SendAndReceiveWithinOneProcess) {
-  const BlockNumber block = allocate();
-  EXPECT_TRUE(receive(*owner_, send(*owner_, block)));
-  owner_->release(block);
-  EXPECT_TRUE(is_live(block));
-  owner_->release(block);
-  EXPECT_FALSE(is_live(block)) << "the ticket was taken";
-}
-
-TEST_F(ArenaTest, HandleLoadsTwiceWhileBlockLives) {
-  const BlockNumber block = allocate();
-  const Sent sent = send(*owner_, block);
-  EXPECT_TRUE(receive(*reader_, sent));
-  reader_->release(block);
-  const std::uint64_t before = word_of(*owner_, block).bits();
-  EXPECT_TRUE(receive(*reader_, sent)) << "without a ticket, since the owner holds it";
-  EXPECT_NE(word_of(*owner_, block).bits(), before)
-      << "the epoch has changed for a freeing process";
-  owner_->release(block);
-  reader_->release(block);
-  EXPECT_FALSE(receive(*reader_, sent));
-}
-
 TEST_F(ArenaTest, StaleHandleLeavesNoTrace) {
   const BlockNumber block = allocate();
   const Sent stale = send(*owner_, block);

@@ -2,19 +2,15 @@
 // that holders and tickets alone order accesses to a block's bytes.
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <random>
 #include <thread>
 #include <vector>
 
 #include "arena/arena.hpp"
-#include "support/mailbox.hpp"
 #include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
 
-using testing::Mailbox;
 using testing::Peer;
 using testing::receive;
 using testing::send;
@@ -158,29 +154,6 @@ TEST_F(ArenaThreads, StaleHandlesDisturbNoOtherThread) {
   }
   EXPECT_EQ(testing::live_blocks(arena_->segment()), 0u);
   EXPECT_FALSE(arena_->in_use());
-}
-
-// Requests of other threads while an arena grows.
-TEST_F(ArenaThreads, CollectAndAllocateRunConcurrently) {
-  std::atomic<bool> stop{false};
-  {
-    std::jthread collector([&] {
-      while (!stop.load()) {
-        arena_->collect(0);
-        EXPECT_LE(arena_->reserved(), testing::kSmall.data_reserve);
-      }
-    });
-    std::mt19937 random(3);
-    for (int i = 0; i < 300; ++i) {
-      const BlockNumber block = *arena_->allocate(random() % (3 * kMiB));
-      arena_->bytes(block, Access::read_write)[0] = std::byte{1};
-      arena_->release(block);
-    }
-    stop.store(true);
-  }
-  arena_->collect(0);
-  EXPECT_EQ(arena_->reserved(), 0u);
-  EXPECT_EQ(peer_.budget().reserved(), 0u);
 }
 
 }  // namespace

@@ -11,20 +11,6 @@
 namespace shmtensor {
 namespace {
 
-TEST(BlockOrder, FindsTheLastPlaceThatBeginsBefore) {
-  BlockOrder order;
-  EXPECT_FALSE(order.last_until(~std::uint64_t{0}));
-  order.put({128, 1});
-  order.put({64, 2});
-  EXPECT_FALSE(order.last_until(63));
-  EXPECT_EQ(order.last_until(64)->block, 2u);
-  EXPECT_EQ(order.last_until(127)->block, 2u);
-  EXPECT_EQ(order.last_until(~std::uint64_t{0})->block, 1u);
-  order.put({64, 3});
-  EXPECT_EQ(order.last_until(100)->block, 3u) << "of two at an offset, the later one";
-  EXPECT_EQ(order.size(), 2u);
-}
-
 // Random changes, compared with a std::map.
 TEST(BlockOrder, AnswersAsAMap) {
   std::mt19937_64 random(1);  // NOLINT: the same each time

@@ -26,14 +26,6 @@ TEST(RangeAllocator, EmptyAllocatorAllocatesNothing) {
   EXPECT_TRUE(free_ranges(space).empty());
 }
 
-TEST(RangeAllocator, RoundsUpToUnits) {
-  RangeAllocator space;
-  space.extend(kMiB);
-  for (const auto& [asked, given] : Ranges{{0, 64}, {1, 64}, {64, 64}, {65, 128}, {6400, 6400}}) {
-    EXPECT_EQ(space.size(space.allocate(asked)), given);
-  }
-}
-
 TEST(RangeAllocator, ExtensionFitsExactly) {
   for (std::uint64_t size = 64; size < 16 * kMiB; size += 64 + size / 7 / 64 * 64) {
     RangeAllocator space;
@@ -46,43 +38,6 @@ TEST(RangeAllocator, ExtensionFitsExactly) {
     space.extend(size);
     EXPECT_EQ(space.offset(space.allocate(size)), size);
   }
-}
-
-TEST(RangeAllocator, ExtensionCoalescesWithPrecedingFreeRange) {
-  RangeAllocator space;
-  space.extend(4 * kMiB);
-  const RangeAllocator::Range first = space.allocate(3 * kMiB);
-  space.extend(4 * kMiB);
-  EXPECT_EQ(free_ranges(space), (Ranges{{3 * kMiB, 5 * kMiB}}));
-  EXPECT_EQ(space.offset(space.allocate(5 * kMiB)), 3 * kMiB);
-  space.free(first);
-  EXPECT_EQ(free_ranges(space), (Ranges{{0, 3 * kMiB}}));
-}
-
-TEST(RangeAllocator, FreeingCoalescesBothNeighbours) {
-  RangeAllocator space;
-  space.extend(kMiB);
-  const RangeAllocator::Range a = space.allocate(1024);
-  const RangeAllocator::Range b = space.allocate(1024);
-  const RangeAllocator::Range c = space.allocate(1024);
-  const RangeAllocator::Range d = space.allocate(1024);
-  space.free(a);
-  space.free(c);
-  EXPECT_EQ(free_ranges(space), (Ranges{{0, 1024}, {2048, 1024}, {4096, kMiB - 4096}}));
-  space.free(b);
-  EXPECT_EQ(free_ranges(space), (Ranges{{0, 3072}, {4096, kMiB - 4096}}));
-  space.free(d);
-  EXPECT_EQ(free_ranges(space), (Ranges{{0, kMiB}}));
-  EXPECT_EQ(space.taken(), 0u);
-}
-
-TEST(RangeAllocator, AlignmentLeavesTheFrontFree) {
-  RangeAllocator space;
-  space.extend(64 * kKiB);
-  static_cast<void>(space.allocate(64));
-  const RangeAllocator::Range aligned = space.allocate(8192, 4096);
-  EXPECT_EQ(space.offset(aligned), 4096u);
-  EXPECT_EQ(free_ranges(space), (Ranges{{64, 4032}, {12288, 64 * kKiB - 12288}}));
 }
 
 TEST(RangeAllocator, UnsatisfiableAlignmentIsRejected) {

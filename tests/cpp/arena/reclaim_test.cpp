@@ -98,12 +98,6 @@ TEST_F(TryFreeTest, TicketOfOtherGenerationDoesNotKeepTheBlock) {
   EXPECT_TRUE(free_it());
 }
 
-TEST_F(TryFreeTest, EpochIsClearedWithTheGeneration) {
-  segment_->record(kBlock).word.store(BlockWord::live_at(4).next_epoch().bits());
-  EXPECT_TRUE(free_it());
-  EXPECT_EQ(word().bits(), BlockWord::free_at(5).bits());
-}
-
 TEST_F(TryFreeTest, SweepFreesBlocksHeldOnlyByDeadProcesses) {
   make_live(1, 0);
   make_live(2, 0);

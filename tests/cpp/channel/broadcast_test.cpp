@@ -130,22 +130,6 @@ TEST_F(BroadcastInOneProcess, IsReadFromTheJoiningOn) {
   EXPECT_TRUE(nothing_is_left());
 }
 
-TEST_F(BroadcastInOneProcess, FreesWhatALeavingReaderHadToRead) {
-  user_->make(20);
-  const auto fast = user_->reader();
-  {
-    const auto slow = user_->reader();
-    for (std::uint64_t i = 0; i < 10; ++i) ASSERT_EQ(user_->put(i, true), Attempt::done);
-    expect_all(*fast, 0, 6);
-    EXPECT_EQ(used(), 1u + 10u);
-  }
-  EXPECT_TRUE(eventually([&] { return used() == 1 + 4; }));
-  expect_all(*fast, 6, 10);
-  EXPECT_TRUE(stay(1));
-  fast->leave();
-  EXPECT_TRUE(nothing_is_left());
-}
-
 // Regression: it gave up at a message whose arena was gone, as when another reader frees it first.
 TEST_F(BroadcastInOneProcess, FreesTheRestIfTheArenaOfAMessageIsGone) {
   user_->make(20);

@@ -88,19 +88,6 @@ TEST_F(QueueInOneProcess, ThatIsReleasedFreesItsMessages) {
   }
 }
 
-// Neither the sender nor the receiver, which may have gone, is needed for it.
-TEST_F(QueueInOneProcess, OutlivesTheProcessThatFilledIt) {
-  user_->make(0);
-  const Passed passed = user_->pass();
-  testing::in_child([&] {
-    QueueUser sender(id_);
-    sender.open(passed);
-    for (std::uint64_t i = 0; i < 300; ++i) ASSERT_EQ(sender.put(i, true), Attempt::done);
-  });
-  for (std::uint64_t i = 0; i < 300; ++i) ASSERT_EQ(user_->next(), i);
-  EXPECT_TRUE(nothing_is_left());
-}
-
 // Regression: the ring was in the arena of one dead process, the message in that of another. To map
 // one of them, the reader unmapped the other, without end.
 TEST_F(QueueInOneProcess, IsReadAfterTheDeathsOfSeveralProcesses) {
@@ -149,35 +136,6 @@ TEST_F(QueueInOneProcess, MessageIsTakenByAnotherProcessWhileItIsMapped) {
   ASSERT_TRUE(eventually([&] { return list_shm(object_name(id_) + "-").empty(); }));
   user_->queue().prepare(Attempt::unmapped, call, 0ns);
   EXPECT_EQ(user_->queue().try_take(message, call), Attempt::empty);
-}
-
-TEST_F(QueueInOneProcess, ThatIsShutDownRefusesMessagesAndDeliversThoseItHas) {
-  user_->make(0);
-  ASSERT_EQ(user_->put(1, true), Attempt::done);
-  ASSERT_EQ(user_->put(2, false), Attempt::done);
-  EXPECT_FALSE(user_->queue().is_shut_down());
-  user_->queue().shut_down();
-  EXPECT_TRUE(user_->queue().is_shut_down());
-  EXPECT_EQ(user_->put(3, true), Attempt::shut_down);
-  EXPECT_EQ(user_->next(), 1u);
-  EXPECT_EQ(user_->next(), 2u);
-  Letter letter;
-  EXPECT_EQ(user_->take(letter), Attempt::shut_down);
-  EXPECT_TRUE(nothing_is_left());
-}
-
-TEST_F(QueueInOneProcess, CountsWhatIsDone) {
-  user_->make(0);
-  EXPECT_TRUE(user_->queue().all_done());
-  EXPECT_FALSE(user_->queue().task_done());
-  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(user_->put(i, false), Attempt::done);
-  EXPECT_FALSE(user_->queue().all_done());
-  user_->queue().wait_until_done(1ms);
-  EXPECT_FALSE(user_->queue().all_done());
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(user_->queue().task_done());
-  EXPECT_TRUE(user_->queue().all_done());
-  user_->queue().wait_until_done(3600s);
-  EXPECT_FALSE(user_->queue().task_done());
 }
 
 TEST_F(QueueInOneProcess, WaitsNoLongerThanItsTime) {

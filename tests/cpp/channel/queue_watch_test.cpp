@@ -1,4 +1,4 @@
-// Descriptors of queues: readable exactly while there is a message, or room.
+// What descriptors of queues cost; tests/queues/test_descriptors.py has when they are readable.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -34,15 +34,6 @@ class WatchedQueueTest : public testing::QueueTest {
     if (user.queue().must_settle(QueueEvent::message)) user.queue().settle(QueueEvent::message);
     return number;
   }
-  template <typename Body>
-  void in_another_process(Body&& body) {
-    const Passed passed = user_->pass();
-    testing::in_child([&] {
-      QueueUser user(id_);
-      user.open(passed);
-      body(user);
-    });
-  }
   [[nodiscard]] std::ptrdiff_t descriptors_of_the_manager() const {
     const std::filesystem::directory_iterator open("/proc/" + std::to_string(server_->pid()) +
                                                    "/fd");
@@ -51,69 +42,6 @@ class WatchedQueueTest : public testing::QueueTest {
 
   int descriptor_ = -1;
 };
-
-TEST_F(WatchedQueueTest, IsReadableWhileThereAreMessages) {
-  watch();
-  for (int round = 0; round < 3; ++round) {
-    ASSERT_EQ(user_->put(1, false), Attempt::done);
-    EXPECT_TRUE(readable());
-    ASSERT_EQ(user_->put(2, true), Attempt::done);
-    EXPECT_EQ(take_and_settle(*user_), 1u);
-    EXPECT_TRUE(readable());
-    EXPECT_EQ(take_and_settle(*user_), 2u);
-    EXPECT_FALSE(readable());
-    EXPECT_EQ(take_and_settle(*user_), std::nullopt);
-    EXPECT_FALSE(readable());
-  }
-}
-
-TEST_F(WatchedQueueTest, IsReadableBeforeTheProducerEnds) {
-  watch();
-  for (int round = 0; round < 20; ++round) {
-    in_another_process([](QueueUser& user) { ASSERT_EQ(user.put(7, false), Attempt::done); });
-    EXPECT_TRUE(readable());
-    EXPECT_EQ(take_and_settle(*user_), 7u);
-    EXPECT_FALSE(readable());
-  }
-}
-
-TEST_F(WatchedQueueTest, IsNotReadableAfterAnotherProcessHasTakenTheMessage) {
-  watch();
-  ASSERT_EQ(user_->put(7, false), Attempt::done);
-  in_another_process([&](QueueUser& user) { EXPECT_EQ(take_and_settle(user), 7u); });
-  EXPECT_FALSE(readable());
-}
-
-TEST_F(WatchedQueueTest, IsNotReadableAfterTheEndOfAProcess) {
-  watch();
-  in_another_process([](QueueUser&) {});
-  testing::Child killed([&] {
-    QueueUser user(id_);
-    ::raise(SIGKILL);
-  });
-  static_cast<void>(killed.wait());
-  EXPECT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 1; }));
-  EXPECT_FALSE(readable());
-}
-
-TEST_F(WatchedQueueTest, ForRoom) {
-  watch(1);
-  descriptor_ = user_->queue().watch(QueueEvent::room);
-  EXPECT_TRUE(readable());
-  ASSERT_EQ(user_->put(1, false), Attempt::done);
-  EXPECT_EQ(user_->put(2, false, 0ns), Attempt::full);
-  ASSERT_TRUE(user_->queue().must_settle(QueueEvent::room));
-  user_->queue().settle(QueueEvent::room);
-  EXPECT_FALSE(readable());
-  in_another_process([](QueueUser& user) { EXPECT_EQ(user.next(), 1u); });
-  EXPECT_TRUE(readable());
-}
-
-TEST_F(WatchedQueueTest, IsReadableAfterShutdown) {
-  watch();
-  user_->queue().shut_down();
-  EXPECT_TRUE(eventually([&] { return readable(); }));
-}
 
 // A later queue in the same block has a pipe of its own.
 TEST_F(WatchedQueueTest, CostsTheManagerNothingAfterwards) {

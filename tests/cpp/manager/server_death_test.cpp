@@ -344,23 +344,5 @@ TEST_F(ServerDeaths, MemberThatExecutedAnotherProgramHasLeft) {
   EXPECT_TRUE(is_alive({child.pid(), 0}));
 }
 
-TEST_F(ServerDeaths, ManyMembersDieSimultaneously) {
-  const Joined member = join();
-  Shared<Turn> joined;
-  {
-    std::array<std::unique_ptr<Child>, 20> children;
-    for (auto& child : children) {
-      child = std::make_unique<Child>([&] {
-        const Joined doomed = join();
-        ::pause();
-      });
-    }
-    EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 21; }));
-    for (const auto& child : children) child->kill();
-  }
-  EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }));
-  EXPECT_EQ(member.memory->header().deaths.load(), 20u);
-}
-
 }  // namespace
 }  // namespace shmtensor

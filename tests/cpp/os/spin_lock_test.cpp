@@ -31,21 +31,6 @@ TEST(SpinLock, IsExclusive) {
   EXPECT_EQ(count, kThreads * kTurns);
 }
 
-TEST(SpinLock, WaitsForItsHolder) {
-  SpinLock lock;
-  lock.lock();
-  bool entered = false;
-  std::jthread other([&] {
-    const std::lock_guard guard(lock);
-    entered = true;
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_FALSE(entered);
-  lock.unlock();
-  other.join();
-  EXPECT_TRUE(entered);
-}
-
 TEST(Clock, IsMonotonic) {
   std::uint64_t last = coarse_milliseconds();
   for (int i = 0; i < 1'000; ++i) {

@@ -106,7 +106,6 @@ class Child {
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  std::chrono::steady_clock::time_point ends_at_;
   pid_t pid_ = 0;
 };
 

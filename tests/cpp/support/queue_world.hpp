@@ -70,12 +70,6 @@ class QueueWorld : public WorldTest {
     return reinterpret_cast<MessageEntry*>(arena.bytes(block, Access::read_write).data())[index];
   }
 
-  /// Puts a message as a producer does, in the first ring.
-  void put(Arena& sender, BlockNumber block) const {
-    const std::uint64_t tail = header().tail.count.load();
-    sender.send(block, header().first_ring.at(tail % QueueHeader::kFirstRing).ticket);
-    header().tail.count.store(tail + 1);
-  }
   /// Makes the arena's process a holder by the ticket of an entry, as a consumer does.
   static bool take(Arena& arena, const NamedTicket& named) {
     bool taken = false;
