@@ -77,6 +77,17 @@ def pytest_collection_modifyitems(items) -> None:
 
 
 @pytest.fixture
+def torch_installed() -> Iterator[None]:
+    """Let `multiprocessing` share torch's tensors during a test."""
+    import torch
+
+    torch.set_num_threads(1)
+    st.install("torch")
+    yield
+    st.uninstall("torch")
+
+
+@pytest.fixture
 def torch_uninstalled():
     """Uninstall after a test what its program has installed."""
     yield

@@ -9,12 +9,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor.memory import process_memory
 
-
-@pytest.fixture(autouse=True)
-def _installed():
-    st.install("torch")
-    yield
-    st.uninstall("torch")
+pytestmark = pytest.mark.usefixtures("torch_installed")
 
 
 def test_state_dict_is_shared() -> None:

@@ -13,18 +13,12 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
 
 class Point(NamedTuple):
     x: Any
     y: Any
-
-
-@pytest.fixture(autouse=True)
-def _installed():
-    torch.set_num_threads(1)
-    st.install("torch")
-    yield
-    st.uninstall("torch")
 
 
 class Samples(Dataset):

@@ -17,13 +17,7 @@ import shmtensor.multiprocessing as mp
 from shmtensor.multiprocessing import process, queues, start_method
 from tests.helpers.children import wait_until
 
-
-@pytest.fixture(autouse=True)
-def _installed():
-    torch.set_num_threads(1)
-    st.install("torch")
-    yield
-    st.uninstall("torch")
+pytestmark = pytest.mark.usefixtures("torch_installed")
 
 
 class Large(Dataset):

@@ -22,11 +22,8 @@ WORKERS = 2
 
 
 @pytest.fixture(autouse=True)
-def _installed(request):
-    torch.set_num_threads(1)
-    st.install("torch")
+def _settled(request, torch_installed):
     yield
-    st.uninstall("torch")
     gc.collect()
     if "other" in request.node.name:  # messages in kernel pipes
         st.gc(older_than=0)

@@ -12,12 +12,7 @@ import torch
 
 import shmtensor as st
 
-
-@pytest.fixture(autouse=True)
-def _installed():
-    st.install("torch")
-    yield
-    st.uninstall("torch")
+pytestmark = pytest.mark.usefixtures("torch_installed")
 
 
 def dumps(obj):

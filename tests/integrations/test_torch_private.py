@@ -13,15 +13,10 @@ import torch
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
 SECONDS = 60
 BIG = 1 << 20  # elements of 4 bytes
-
-
-@pytest.fixture(autouse=True)
-def _installed():
-    st.install("torch")
-    yield
-    st.uninstall("torch")
 
 
 def model() -> torch.nn.Module:

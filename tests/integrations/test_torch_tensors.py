@@ -18,6 +18,8 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
 
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
 CPU_DTYPES = [
     dtype
     for dtype in vars(torch).values()
@@ -25,15 +27,8 @@ CPU_DTYPES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _installed():
-    st.install("torch")
-    yield
-    st.uninstall("torch")
-
-
 @pytest.fixture
-def _alias():
+def _alias(torch_installed):
     st.install("torch", alias=True)
 
 
