@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import end, wait_until
+from tests.helpers.children import end, running, wait_until
 
 DTYPES = ["int32", "uint32", "int64", "uint64", "float32", "float64"]
 
@@ -58,11 +58,9 @@ def add_until_killed(counter: st.Tensor) -> None:
 
 def test_killed_worker_leaves_a_usable_counter(ctx) -> None:
     counter = st.zeros(1, np.int64)
-    worker = ctx.Process(target=add_until_killed, args=(counter,))
-    worker.start()
-    wait_until(lambda: st.atomic.load(counter, 0) > 100_000)
-    worker.kill()
-    end(worker)
+    with running(ctx, add_until_killed, counter) as worker:
+        wait_until(lambda: st.atomic.load(counter, 0) > 100_000)
+        worker.kill()
     left = st.atomic.load(counter, 0)
     assert st.atomic.add(counter, 0, 5) == left
     run(ctx, increment, ([counter], 1000), ([counter], 1000))
@@ -108,12 +106,10 @@ def answer_each(turns: st.Tensor, times: int) -> None:
 @pytest.mark.parametrize("dtype", ["uint32", "float64"])
 def test_two_processes_take_turns(ctx, dtype) -> None:
     turns = st.zeros(1, dtype)
-    other = ctx.Process(target=answer_each, args=(turns, 100))
-    other.start()
-    for turn in range(100):
-        st.atomic.add(turns, 0, 1)
-        assert st.wait_for_change(turns, 0, 2 * turn + 1, timeout=60)
-    end(other)
+    with running(ctx, answer_each, turns, 100) as other:
+        for turn in range(100):
+            st.atomic.add(turns, 0, 1)
+            assert st.wait_for_change(turns, 0, 2 * turn + 1, timeout=60)
     assert other.exitcode == 0
     assert turns[0].item() == 200
 
@@ -125,11 +121,9 @@ def write_later(flag: st.Tensor, index, delay: float) -> None:
 
 def test_wait_sees_plain_write_of_another_process(ctx) -> None:
     flag = st.zeros((2, 2), np.int32)
-    other = ctx.Process(target=write_later, args=(flag, (1, 0), 0.2))
-    other.start()
-    assert not st.wait_for_change(flag, (0, 0), 0, timeout=0.05)
-    assert st.wait_for_change(flag, (1, 0), 0)
-    end(other)
+    with running(ctx, write_later, flag, (1, 0), 0.2):
+        assert not st.wait_for_change(flag, (0, 0), 0, timeout=0.05)
+        assert st.wait_for_change(flag, (1, 0), 0)
 
 
 def test_functions_can_be_sent_as_tasks(ctx) -> None:

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 import shmtensor as st
-from tests.helpers.children import end
+from tests.helpers.children import end, running
 from tests.helpers.queues import take
 
 
@@ -42,10 +42,8 @@ def build(queue) -> None:
 
 def test_list_outlives_its_builder(ctx, strategy) -> None:
     queue = ctx.SimpleQueue()
-    child = ctx.Process(target=build, args=(queue,))
-    child.start()
-    items = take(queue)
-    end(child)
+    with running(ctx, build, queue):
+        items = take(queue)
     queue.close()
     assert items[999]["i"] == 999
     assert (items[500]["array"] == 500).all()

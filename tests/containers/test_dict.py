@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 import shmtensor as st
 from shmtensor.containers._dict import _rebuild
-from tests.helpers.children import end
+from tests.helpers.children import running
 from tests.helpers.generators import generated
 from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.queues import take
@@ -164,10 +164,8 @@ def read_items(shared, queue) -> None:
 def test_shared_dict_is_sent_to_other_processes(ctx, strategy) -> None:
     shared = st.SharedDict({"n": {"x": np.arange(3)}, 1: "one"})
     queue = ctx.SimpleQueue()
-    child = ctx.Process(target=read_items, args=(shared, queue))
-    child.start()
-    seen, length, inner = take(queue)
-    end(child)
+    with running(ctx, read_items, shared, queue):
+        seen, length, inner = take(queue)
     queue.close()
     assert (seen, length) == ([0, 1, 2], 2)
     assert inner["x"].tolist() == [0, 1, 2]

@@ -21,6 +21,7 @@ from tests.helpers.children import (
     manager_pid,
     manager_pids,
     run_python,
+    running,
     wait_until,
 )
 from tests.helpers.queues import take, until_none
@@ -130,20 +131,16 @@ def hold(inbox, outbox) -> None:
 @pytest.mark.parametrize("order", ["manager first", "holder first"])
 def test_next_manager_notices_earlier_process_death(ctx, strategy, order) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
-    process = ctx.Process(target=hold, args=(inbox, outbox))
-    process.start()
-    tensor = st.ones(1000)
-    before = st.stats()["blocks"]
-    inbox.put(tensor)
-    assert take(outbox) == "held"
-    victims = [kill_manager, process.kill]
-    for kill in victims if order == "manager first" else reversed(victims):
-        kill()
-    end(process)
+    with running(ctx, hold, inbox, outbox) as process:
+        tensor = st.ones(1000)
+        before = st.stats()["blocks"]
+        inbox.put(tensor)
+        assert take(outbox) == "held"
+        victims = [kill_manager, process.kill]
+        for kill in victims if order == "manager first" else reversed(victims):
+            kill()
     del tensor
     wait_until(lambda: st.stats()["blocks"] == before - 1, what="the dead holder's bit to be cleared")
-    inbox.close()
-    outbox.close()
 
 
 def send_and_die(queue) -> None:
@@ -161,15 +158,11 @@ def quiet_owner(queue, go) -> None:
 def test_new_manager_finds_arena_of_idle_owner(ctx) -> None:
     """The owner sleeps and does not know that the manager it registered with is dead."""
     queue, go = ctx.Queue(), ctx.Event()
-    process = ctx.Process(target=quiet_owner, args=(queue, go))
-    process.start()
-    assert queue._reader.poll(30)
-    kill_manager()
-    assert (take(queue).numpy() == 9).all()
-    go.set()
-    end(process)
-    queue.close()
-    queue.join_thread()
+    with running(ctx, quiet_owner, queue, go):
+        assert queue._reader.poll(30)
+        kill_manager()
+        assert (take(queue).numpy() == 9).all()
+        go.set()
 
 
 def hold_and_send(queue, outbox, inbox) -> None:
@@ -192,10 +185,6 @@ def test_new_manager_finds_arena_of_dead_owner_through_holder(ctx, strategy) -> 
     inbox.put(None)
     assert (take(outbox).numpy() == 8).all()
     end(holder)
-    queue.close()
-    queue.join_thread()
-    for simple in (outbox, inbox):
-        simple.close()
 
 
 def put_and_wait(queue, inbox) -> None:
@@ -206,16 +195,11 @@ def put_and_wait(queue, inbox) -> None:
 def test_message_outlives_sender_and_killed_manager(ctx, strategy) -> None:
     """The manager is killed after the put; the sender registers the arena with another one, and exits."""
     queue, inbox = ctx.Queue(), ctx.SimpleQueue()
-    process = ctx.Process(target=put_and_wait, args=(queue, inbox))
-    process.start()
-    assert queue._reader.poll(30)
-    kill_manager()
-    inbox.put(None)
-    end(process)
+    with running(ctx, put_and_wait, queue, inbox):
+        assert queue._reader.poll(30)
+        kill_manager()
+        inbox.put(None)
     assert (take(queue).numpy() == 7).all()
-    inbox.close()
-    queue.close()
-    queue.join_thread()
 
 
 def put_two_and_die(queue) -> None:
@@ -235,19 +219,15 @@ def test_last_process_keeps_arena_descriptor_open(ctx, strategy) -> None:
     """
     queue, other, inbox = ctx.Queue(), ctx.Queue(), ctx.SimpleQueue()
     before = st.stats()["processes"]
-    dead = ctx.Process(target=put_two_and_die, args=(queue,))
-    dead.start()
-    assert (take(queue).numpy() == 5).all()
-    end(dead)
-    alive = ctx.Process(target=put_and_wait, args=(other, inbox))
-    alive.start()
-    assert other._reader.poll(30)
-    wait_until(lambda: st.stats()["processes"] == before + 1, what="the death to be seen")
-    kill_manager()
-    assert (take(other).numpy() == 7).all()
-    assert (take(queue).numpy() == 6).all()
-    inbox.put(None)
-    end(alive)
+    with running(ctx, put_two_and_die, queue):
+        assert (take(queue).numpy() == 5).all()
+    with running(ctx, put_and_wait, other, inbox):
+        assert other._reader.poll(30)
+        wait_until(lambda: st.stats()["processes"] == before + 1, what="the death to be seen")
+        kill_manager()
+        assert (take(other).numpy() == 7).all()
+        assert (take(queue).numpy() == 6).all()
+        inbox.put(None)
     inbox.close()
     for one in (queue, other):
         one.close()
@@ -332,13 +312,12 @@ def send_and_go_on_without_the_first_thread(queue, go) -> None:
 def test_arena_of_process_without_first_thread_is_found(ctx, strategy) -> None:
     """Regression: /proc shows it as a zombie without descriptors; a new manager did not find its arena."""
     queue, go = ctx.SimpleQueue(), ctx.Event()
-    sender = ctx.Process(target=send_and_go_on_without_the_first_thread, args=(queue, go))
-    sender.start()
-    wait_until(lambda: not queue.empty(), what="the message")
-    wait_until(lambda: psutil.Process(sender.pid).status() == psutil.STATUS_ZOMBIE, what="the thread's end")
-    kill_manager()
-    assert take(queue).tolist() == [5] * 1000
-    assert sender.exitcode is None
-    go.set()
-    end(sender)
-    queue.close()
+    with running(ctx, send_and_go_on_without_the_first_thread, queue, go) as sender:
+        wait_until(lambda: not queue.empty(), what="the message")
+        wait_until(
+            lambda: psutil.Process(sender.pid).status() == psutil.STATUS_ZOMBIE, what="the thread's end"
+        )
+        kill_manager()
+        assert take(queue).tolist() == [5] * 1000
+        assert sender.exitcode is None
+        go.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import shmtensor as st
-from tests.helpers.children import end, wait_until
+from tests.helpers.children import running, wait_until
 from tests.helpers.queues import take
 from tests.observer.files import PART, ArenaFile
 
@@ -29,10 +29,8 @@ def test_unnoticed_orphan_arena_is_removed_at_next_death(ctx) -> None:
     """
     before = st.stats()["arenas"]
     queue, go = ctx.SimpleQueue(), ctx.Event()
-    sender = ctx.Process(target=send, args=(queue,))
-    sender.start()
-    tensor = take(queue)
-    end(sender)
+    with running(ctx, send, queue):
+        tensor = take(queue)
     assert st.stats()["arenas"] == before + 1
     path, arena = newest_arena()
     (block,) = arena.blocks
@@ -41,14 +39,11 @@ def test_unnoticed_orphan_arena_is_removed_at_next_death(ctx) -> None:
         os.pwrite(fd, word.to_bytes(8, "little"), offset)  # the mark is missing
     os.close(fd)
     assert st.stats()["arenas"] == before + 1, "no process has noticed"
-    other = ctx.Process(target=join_and_wait, args=(queue, go))
-    other.start()
-    assert take(queue) == "joined"
-    other.kill()
-    end(other)
+    with running(ctx, join_and_wait, queue, go) as other:
+        assert take(queue) == "joined"
+        other.kill()
     wait_until(lambda: st.stats()["arenas"] == before, what="the arena to be dropped")
     del tensor
-    queue.close()
 
 
 def newest_arena() -> tuple[str, ArenaFile]:

@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import end, run_beside, wait_until
+from tests.helpers.children import end, run_beside, running, wait_until
 from tests.helpers.queues import take
 
 
@@ -64,15 +64,11 @@ def put_many(queue, count) -> None:
 
 def test_hundred_messages_of_dead_sender_are_received(ctx, strategy) -> None:
     queue = ctx.Queue()
-    process = ctx.Process(target=put_many, args=(queue, 100))
-    process.start()
-    received = [take(queue) for _ in range(50)]
-    end(process)
+    with running(ctx, put_many, queue, 100):
+        received = [take(queue) for _ in range(50)]
     time.sleep(0.3)
     received += [take(queue) for _ in range(50)]
     assert [tensor[0].item() for tensor in received] == list(range(100))
-    queue.close()
-    queue.join_thread()
 
 
 def test_memory_of_dead_sender_is_freed(ctx, strategy) -> None:
@@ -92,8 +88,6 @@ def test_memory_of_dead_sender_is_freed(ctx, strategy) -> None:
     assert (tensors[0].numpy() == 1).all()
     tensors.clear()
     wait_until(lambda: st.stats()["bytes_reserved"] <= before, what="the last quarter to go back")
-    queue.close()
-    queue.join_thread()
 
 
 LARGE = 16 << 20

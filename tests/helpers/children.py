@@ -10,8 +10,9 @@ import sys
 import textwrap
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 STAND_IN = Path(__file__).with_name("stand_in")
 """Where processes that tests start find a pytest that is imported faster."""
@@ -164,6 +165,20 @@ def end(process, timeout: float = 60.0) -> None:
         process.kill()
         process.join()
         raise AssertionError(f"{process.name} did not end within {timeout} s")
+
+
+@contextlib.contextmanager
+def running(context: Any, target: Callable[..., object], *arguments: object) -> Iterator[Any]:
+    """Start a process, which must end by itself after the block; after an error in the block it is killed."""
+    process = context.Process(target=target, args=arguments)
+    process.start()
+    try:
+        yield process
+    except BaseException:
+        process.kill()
+        process.join()
+        raise
+    end(process)
 
 
 def write_program(folder: Path, code: str) -> Path:

@@ -13,7 +13,7 @@ import xarray as xr
 
 import shmtensor.multiprocessing as mp
 from shmtensor._core import storage_at
-from tests.helpers.children import end
+from tests.helpers.children import running
 from tests.helpers.queues import take
 
 ROWS = 20_000
@@ -72,17 +72,13 @@ def is_equal(one: Any, other: Any) -> bool:
 def test_buffers_arrive_in_shared_memory(library, ctx) -> None:
     value = MAKERS[library]()
     inbox, outbox = ctx.Queue(), ctx.Queue()
-    process = ctx.Process(target=answer, args=(inbox, outbox))
-    process.start()
-    inbox.put(value)
-    assert take(outbox)
-    back = take(outbox)
-    assert is_shared(back)
-    assert is_equal(value, back)
-    assert not is_shared(value)
-    end(process)
-    inbox.close()
-    outbox.close()
+    with running(ctx, answer, inbox, outbox):
+        inbox.put(value)
+        assert take(outbox)
+        back = take(outbox)
+        assert is_shared(back)
+        assert is_equal(value, back)
+        assert not is_shared(value)
 
 
 def test_column_that_is_changed_between_messages_is_sent_twice() -> None:
@@ -93,4 +89,3 @@ def test_column_that_is_changed_between_messages_is_sent_twice() -> None:
         received["a"] += 1
         queue.put(received)
     assert [queue.get()["a"][0] for _ in range(2)] == [1, 2]
-    queue.close()

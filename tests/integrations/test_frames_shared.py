@@ -13,7 +13,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end
+from tests.helpers.children import running
 from tests.helpers.frames import (
     MAKERS,
     addresses,
@@ -83,14 +83,12 @@ def test_queue_carries_handles(kind) -> None:
     shared = st.share(MAKERS[kind]())
     before = blocks()
     inbox, outbox = ctx.Queue(), ctx.Queue()
-    process = ctx.Process(target=answer, args=(inbox, outbox))
-    process.start()
-    inbox.put(shared)
-    assert take(outbox)
-    back = take(outbox)
-    assert addresses(back) == addresses(shared)
-    assert equals(back, shared)
-    end(process)
+    with running(ctx, answer, inbox, outbox) as process:
+        inbox.put(shared)
+        assert take(outbox)
+        back = take(outbox)
+        assert addresses(back) == addresses(shared)
+        assert equals(back, shared)
     inbox.close()
     outbox.close()
     del inbox, outbox, process
@@ -103,12 +101,9 @@ def test_arguments_of_a_process_are_handles(kind, method) -> None:
     ctx = mp.get_context(method)
     shared = st.share(MAKERS[kind]())
     outbox = ctx.Queue()
-    process = ctx.Process(target=answer_argument, args=(shared, outbox))
-    process.start()
-    assert take(outbox)
-    assert addresses(take(outbox)) == addresses(shared)
-    end(process)
-    outbox.close()
+    with running(ctx, answer_argument, shared, outbox):
+        assert take(outbox)
+        assert addresses(take(outbox)) == addresses(shared)
 
 
 @every_object
@@ -215,7 +210,6 @@ def test_polars_categories_are_equal() -> None:
     queue: st.Queue = st.Queue()
     queue.put(shared)
     assert equals(queue.get(), frame)
-    queue.close()
 
 
 def test_polars_types_without_an_arrow_type_are_pickled_by_polars() -> None:

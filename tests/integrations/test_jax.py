@@ -106,8 +106,6 @@ def test_array_arrives_over_shared_memory(method, transport) -> None:
     assert (back == array).all()
     assert not is_shared(array)
     end(process)
-    inbox.close()
-    outbox.close()
 
 
 def round_trip(value: Any) -> Any:

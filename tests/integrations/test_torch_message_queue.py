@@ -45,4 +45,3 @@ def test_ranks_of_a_process_group(count, tmp_path) -> None:
     for member in members:
         end(member, SECONDS)
     assert [results.get() for _ in members] == [[0, 1, 2]] * count
-    results.close()

@@ -43,7 +43,6 @@ def test_children_end_with_the_worker_of_a_pool(ctx, start_method, how) -> None:
                 result.get(60)
     pool.join()
     wait_until(lambda: not any(map(is_running, children)), what="the end of the worker's children")
-    pids.close()
 
 
 @pytest.mark.parametrize("how", ["terminate", "kill"])
@@ -55,7 +54,6 @@ def test_children_end_with_a_daemonic_process(ctx, start_method, how) -> None:
     getattr(process, how)()
     end(process)
     wait_until(lambda: not any(map(is_running, children)), what="the end of the process's children")
-    pids.close()
 
 
 def test_children_that_a_task_left_end_with_the_pool(ctx, start_method) -> None:
@@ -67,4 +65,3 @@ def test_children_that_a_task_left_end_with_the_pool(ctx, start_method) -> None:
     pool.close()
     pool.join()
     wait_until(lambda: not is_running(child), what="the end of the worker's child")
-    pids.close()

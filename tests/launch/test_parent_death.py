@@ -172,7 +172,6 @@ def test_workers_outlive_the_starting_thread(start_method) -> None:
     time.sleep(0.2)
     go.set()
     assert started[0].results() == ["lived on", "lived on"]
-    ready.close()
 
 
 def test_programs_of_a_worker_without_free_descriptors_end(tmp_path) -> None:

@@ -24,6 +24,7 @@ from tests.helpers.children import (
     run_command,
     run_program,
     run_python,
+    running,
     wait_until,
     write_program,
 )
@@ -115,10 +116,8 @@ def test_server_survives_killed_workers() -> None:
     ask(draw)
     pid = client._server.pid
     for _ in range(5):
-        process = mp.get_context("server").Process(target=time.sleep, args=(60,))
-        process.start()
-        process.kill()
-        end(process)
+        with running(mp.get_context("server"), time.sleep, 60) as process:
+            process.kill()
         assert process.exitcode == -signal.SIGKILL
     assert client._server.pid == pid
 
@@ -131,23 +130,20 @@ def answer(queue, go) -> None:
 def test_workers_survive_a_killed_server() -> None:
     context = mp.get_context("server")
     queue, go = context.SimpleQueue(), context.Event()
-    first = context.Process(target=answer, args=(queue, go))
-    first.start()
-    assert queue.get() == first.pid
-    killed = client._server.pid
-    os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: not is_running(killed))
-    assert first.is_alive()
-    second = context.Process(target=answer, args=(queue, go))
-    second.start()
-    assert queue.get() == second.pid
-    assert client._server.pid != killed
-    go.set()
-    end(first)
+    with running(context, answer, queue, go) as first:
+        assert queue.get() == first.pid
+        killed = client._server.pid
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: not is_running(killed))
+        assert first.is_alive()
+        second = context.Process(target=answer, args=(queue, go))
+        second.start()
+        assert queue.get() == second.pid
+        assert client._server.pid != killed
+        go.set()
     end(second)
     assert second.exitcode == 0
     assert first.exitcode == 255, "the exit code is unknown"
-    queue.close()
 
 
 def test_server_killed_while_spawn_waits() -> None:
@@ -161,7 +157,6 @@ def test_server_killed_while_spawn_waits() -> None:
     with pytest.raises(mp.ProcessExitedException, match="exit code 255 after its function returned"):
         workers.join()
     assert not any(map(is_running, workers.pids()))
-    queue.close()
 
 
 def answer_rank(rank, queue, go) -> None:

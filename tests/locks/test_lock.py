@@ -14,7 +14,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import output, run_python
+from tests.helpers.children import output, run_python, running
 from tests.helpers.live_resources import assert_no_leaks
 from tests.locks.holders import SECONDS, holder, kill
 
@@ -232,10 +232,8 @@ def inherited(lock: Any, recursive: Any, result: Any) -> None:
 def test_forked_child_does_not_have_what_its_parent_has() -> None:
     lock, recursive, result = st.Lock(), st.RLock(), st.Queue[Any]()
     with lock, recursive:
-        process = mp.get_context("fork").Process(target=inherited, args=(lock, recursive, result))
-        process.start()
-        assert result.get(timeout=SECONDS) == (False, False, False, False)
-        process.join()
+        with running(mp.get_context("fork"), inherited, lock, recursive, result):
+            assert result.get(timeout=SECONDS) == (False, False, False, False)
         assert lock.locked()
         assert recursive._is_mine()
 

@@ -102,8 +102,6 @@ def test_ranks_have_one_copy(ctx) -> None:
         end(process)
     assert array.sum() == 1e6
     st.unpublish("ranks")
-    results.close()
-    done.close()
 
 
 def test_queue_that_once_makes_is_usable_by_its_maker() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from tests.helpers.children import running
 from tests.helpers.live_resources import live_resources
 from tests.objects.test_lifetime import KEEPERS
 
@@ -108,7 +109,6 @@ def test_queues_refuse_a_released_tensor() -> None:
         with pytest.raises(ValueError, match=RELEASED):
             queue.put(item)
     assert queue.empty()
-    queue.close()
 
 
 def test_iterators_end_with_the_error() -> None:
@@ -183,7 +183,6 @@ def test_a_message_outlives_the_release_of_its_tensor() -> None:
     other = st.full(1000, 6.0)
     assert queue.get()[0].item() == queue.get()[0][0].item() == 5
     del other
-    queue.close()
 
 
 def _release(tensor: st.Tensor, queue: st.Queue[str]) -> None:
@@ -194,10 +193,8 @@ def _release(tensor: st.Tensor, queue: st.Queue[str]) -> None:
 def test_other_processes_are_not_affected(start_method) -> None:
     context = mp.get_context(start_method)
     tensor, queue = st.ones(3), st.Queue[str]()
-    child = context.Process(target=_release, args=(tensor, queue))
-    child.start()
-    assert queue.get(timeout=60) == "Tensor(released)"
-    child.join(60)
+    with running(context, _release, tensor, queue):
+        assert queue.get(timeout=60) == "Tensor(released)"
     assert tensor.tolist() == [1, 1, 1]
     queue.close()
 

@@ -14,7 +14,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._core import storage_at
-from tests.helpers.children import end
+from tests.helpers.children import running
 from tests.helpers.queues import take
 
 BIG = 20_000  # elements of 8 bytes: above the threshold
@@ -196,11 +196,8 @@ def test_arguments_of_a_process(method) -> None:
     ctx = mp.get_context(method)
     answers = ctx.Queue()
     arrays = {name: made(name) for name in (*CLASSES, *LAYOUTS)}
-    process = ctx.Process(target=check_argument, args=(arrays, answers))
-    process.start()
-    checked_arrays(take(answers))
-    end(process)
-    answers.close()
+    with running(ctx, check_argument, arrays, answers):
+        checked_arrays(take(answers))
 
 
 @pytest.mark.parametrize("name", [*CLASSES, *LAYOUTS])

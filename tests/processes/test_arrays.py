@@ -13,7 +13,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end
+from tests.helpers.children import end, running
 from tests.helpers.queues import take
 
 RECORD = np.dtype([("a", "i4"), ("b", "f8", (2,))])
@@ -106,10 +106,8 @@ def test_array_arrives_over_the_same_memory_by_standard_queue(method) -> None:
 def test_arguments_and_pool_use_the_same_memory(ctx) -> None:
     tensor = st.zeros(10)
     answers = ctx.SimpleQueue()
-    process = ctx.Process(target=write_argument, args=(tensor.numpy()[:5], answers))
-    process.start()
-    assert take(answers)
-    end(process)
+    with running(ctx, write_argument, tensor.numpy()[:5], answers):
+        assert take(answers)
     assert tensor.tolist() == [7] * 5 + [0] * 5
     with ctx.Pool(1) as pool:
         back = pool.apply(write_result, (tensor.numpy()[5:],))
@@ -118,7 +116,6 @@ def test_arguments_and_pool_use_the_same_memory(ctx) -> None:
     assert tensor.tolist() == [7] * 10
     back[:] = 1
     assert tensor.tolist() == [7] * 5 + [1] * 5
-    answers.close()
 
 
 def test_array_of_a_file_is_sent_as_the_file(tmp_path) -> None:

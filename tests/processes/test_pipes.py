@@ -16,7 +16,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
-from tests.helpers.children import end, manager_pids, wait_until
+from tests.helpers.children import manager_pids, running, wait_until
 from tests.helpers.live_resources import assert_no_leaks, live_resources
 from tests.processes import pipe_storm
 
@@ -223,13 +223,11 @@ def pass_on(inbox, outbox) -> None:
 def test_ends_travel(ctx) -> None:
     first, second = ctx.Pipe()
     inbox, (reader, writer) = ctx.SimpleQueue(), ctx.Pipe(duplex=False)
-    process = ctx.Process(target=pass_on, args=(inbox, writer))
-    process.start()
-    writer.close()
-    inbox.put(second)
-    second.close()
-    assert first.recv() == "through a queue"
-    end(process)  # the end is in the message
+    with running(ctx, pass_on, inbox, writer):
+        writer.close()
+        inbox.put(second)
+        second.close()
+        assert first.recv() == "through a queue"
     assert not first.poll()
     third = reader.recv()
     third.send("through a pipe")

@@ -16,7 +16,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end
+from tests.helpers.children import running
 
 KINDS = ["Queue", "JoinableQueue", "SimpleQueue"]
 
@@ -125,20 +125,18 @@ def consume(tasks, results) -> None:
 def test_goes_to_processes(start_method: str) -> None:
     context = mp.get_context(start_method)
     tasks, results = context.JoinableQueue(5), context.SimpleQueue()
-    worker = context.Process(target=consume, args=(tasks, results))
-    worker.start()
-    array = np.arange(100_000)
-    for item in (1, "text", st.ones(3), [array, st.zeros(2)]):
-        tasks.put(item, timeout=30)
-    assert results.get() == 1
-    assert results.get() == "text"
-    assert results.get().tolist() == [1, 1, 1]
-    received, tensor = results.get()
-    assert (received == array).all()
-    assert tensor.tolist() == [0, 0]
-    tasks.put(None)
-    tasks.join()
-    end(worker)
+    with running(context, consume, tasks, results):
+        array = np.arange(100_000)
+        for item in (1, "text", st.ones(3), [array, st.zeros(2)]):
+            tasks.put(item, timeout=30)
+        assert results.get() == 1
+        assert results.get() == "text"
+        assert results.get().tolist() == [1, 1, 1]
+        received, tensor = results.get()
+        assert (received == array).all()
+        assert tensor.tolist() == [0, 0]
+        tasks.put(None)
+        tasks.join()
 
 
 def test_goes_through_a_queue() -> None:

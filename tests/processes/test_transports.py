@@ -10,7 +10,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end
+from tests.helpers.children import end, running
 from tests.helpers.queues import take
 
 
@@ -50,15 +50,13 @@ def take_one(queue, answers) -> None:
 def test_tensors_through_queues(start_method, strategy, kind, module) -> None:
     context = context_of(module, start_method)
     queue, answers = getattr(context, kind)(), context.SimpleQueue()
-    process = context.Process(target=take_one, args=(queue, answers))
-    process.start()
-    batch = make_batch()
-    queue.put(batch)
-    assert take(answers) == "written"
-    assert was_written(batch)
-    if kind == "JoinableQueue":
-        queue.join()
-    end(process)
+    with running(context, take_one, queue, answers):
+        batch = make_batch()
+        queue.put(batch)
+        assert take(answers) == "written"
+        assert was_written(batch)
+        if kind == "JoinableQueue":
+            queue.join()
     answers.close()
     queue.close()
     if kind != "SimpleQueue":
@@ -76,14 +74,12 @@ def answer_pipe(connection) -> None:
 def test_tensors_through_pipes_both_ways(start_method, strategy, module) -> None:
     context = context_of(module, start_method)
     ours, theirs = context.Pipe()
-    process = context.Process(target=answer_pipe, args=(theirs,))
-    process.start()
-    batch = make_batch()
-    ours.send(batch)
-    back = ours.recv()
-    assert was_written(batch)
-    assert back.images.storage() is batch.images.storage()
-    end(process)
+    with running(context, answer_pipe, theirs):
+        batch = make_batch()
+        ours.send(batch)
+        back = ours.recv()
+        assert was_written(batch)
+        assert back.images.storage() is batch.images.storage()
     ours.close()
     theirs.close()
 

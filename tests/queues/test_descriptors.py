@@ -13,7 +13,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import fork, kill_manager_of, manager_pid, wait_until
+from tests.helpers.children import fork, kill_manager_of, manager_pid, running, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 
 SECONDS = 60
@@ -267,10 +267,8 @@ def test_forked_child_has_a_descriptor_of_its_own() -> None:
         assert is_readable(q, SECONDS)
         answers.put("done")
 
-    process = mp.get_context("fork").Process(target=child)
-    process.start()
-    assert answers.get(timeout=SECONDS) == "done"
-    process.join(SECONDS)
+    with running(mp.get_context("fork"), child) as process:
+        assert answers.get(timeout=SECONDS) == "done"
     assert process.exitcode == 0
     assert q.fileno() == descriptor
     assert q.get() == "child's"

@@ -11,7 +11,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import importing_tests, output, run_python
+from tests.helpers.children import importing_tests, output, run_python, running
 from tests.helpers.live_resources import assert_no_leaks, live_resources
 
 ITEMS = {
@@ -120,11 +120,8 @@ def test_messages_of_several_dead_producers_are_read_by_a_new_process() -> None:
             producer.join(60)
             producer.close()
         q.shutdown()
-        consumer = context.Process(target=count_items, args=(q, results))
-        consumer.start()
-        assert results.get(timeout=60) == 300
-        consumer.join(60)
-        consumer.close()
+        with running(context, count_items, q, results):
+            assert results.get(timeout=60) == 300
         del q, results
 
 

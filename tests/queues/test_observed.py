@@ -12,7 +12,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor.cli import main
-from tests.helpers.children import end, output, run_python, wait_until
+from tests.helpers.children import end, output, run_python, running, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 
 
@@ -93,19 +93,15 @@ def wait_for_room(q: st.Queue[Any]) -> None:
 @pytest.mark.thorough
 def test_processes_and_waiters() -> None:
     q: st.Queue[Any] = st.Queue(1)
-    getter = mp.Process(target=wait_for_message, args=(q,))
-    getter.start()
-    wait_until(lambda: only_one()["waits_to_get"], timeout=60, what="the child to wait")
-    assert only_one()["processes"] == 2
-    q.put(0)
-    end(getter)
+    with running(mp, wait_for_message, q):
+        wait_until(lambda: only_one()["waits_to_get"], timeout=60, what="the child to wait")
+        assert only_one()["processes"] == 2
+        q.put(0)
     assert not only_one()["waits_to_get"]
     q.put(0)
-    putter = mp.Process(target=wait_for_room, args=(q,))
-    putter.start()
-    wait_until(lambda: only_one()["waits_to_put"], timeout=60, what="the child to wait")
-    q.get()
-    end(putter)
+    with running(mp, wait_for_room, q):
+        wait_until(lambda: only_one()["waits_to_put"], timeout=60, what="the child to wait")
+        q.get()
     seen = only_one()
     assert (seen["waits_to_put"], seen["put"]) == (False, 3)
     wait_until(lambda: only_one()["processes"] == 1, what="the child's bit to be cleared")
@@ -183,13 +179,11 @@ def keep(q: st.Queue[Any], ready: Any, stop: Any) -> None:
 def test_stats_count_queues_in_arenas_of_others() -> None:
     q: st.Queue[Any] = st.Queue()
     ready, stop = mp.Event(), mp.Event()
-    child = mp.Process(target=keep, args=(q, ready, stop))
-    child.start()
-    assert ready.wait(60)
-    assert (st.stats()["queues"], st.stats()["queued"]) == (2, 1)
-    stop.set()
-    assert q.get(timeout=60) == 2
-    end(child)
+    with running(mp, keep, q, ready, stop):
+        assert ready.wait(60)
+        assert (st.stats()["queues"], st.stats()["queued"]) == (2, 1)
+        stop.set()
+        assert q.get(timeout=60) == 2
 
 
 def test_stopped_producer_does_not_stop_the_observer() -> None:

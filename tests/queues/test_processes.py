@@ -14,7 +14,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import output, run_python, wait_until
+from tests.helpers.children import output, run_python, running, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 
 SECONDS = 60
@@ -31,21 +31,18 @@ def answer(requests: st.Queue, answers: st.Queue) -> None:
 def test_items_go_to_a_process_and_back(ctx) -> None:
     with assert_no_leaks():
         requests, answers = st.Queue(), st.Queue(4)
-        worker = ctx.Process(target=answer, args=(requests, answers))
-        worker.start()
-        tensor = st.zeros(5)
-        requests.put(tensor)
-        assert answers.get(timeout=SECONDS).storage() is tensor.storage()
-        assert tensor.tolist() == [1] * 5
-        for item in (None, "text", [1, tensor], np.arange(50_000), b"b" * 5000):
-            requests.put(item)
-            assert repr(answers.get(timeout=SECONDS)) == repr(item)
-        requests.shutdown()
-        with pytest.raises(st.ShutDown, match=r"^the queue was shut down$"):
-            answers.get(timeout=SECONDS)
-        worker.join(SECONDS)
+        with running(ctx, answer, requests, answers) as worker:
+            tensor = st.zeros(5)
+            requests.put(tensor)
+            assert answers.get(timeout=SECONDS).storage() is tensor.storage()
+            assert tensor.tolist() == [1] * 5
+            for item in (None, "text", [1, tensor], np.arange(50_000), b"b" * 5000):
+                requests.put(item)
+                assert repr(answers.get(timeout=SECONDS)) == repr(item)
+            requests.shutdown()
+            with pytest.raises(st.ShutDown, match=r"^the queue was shut down$"):
+                answers.get(timeout=SECONDS)
         assert worker.exitcode == 0
-        worker.close()
         del requests, answers, tensor, item
 
 
@@ -83,15 +80,12 @@ def test_queue_can_be_published() -> None:
 
 def test_queue_reaches_a_running_process() -> None:
     requests, answers = st.Queue(), st.Queue()
-    worker = mp.get_context("server").Process(target=answer, args=(requests, answers))
-    worker.start()
-    late: st.Queue[str] = st.Queue()
-    requests.put(late)
-    answers.get(timeout=SECONDS).put("late")
-    assert late.get() == "late"
-    requests.shutdown()
-    worker.join(SECONDS)
-    worker.close()
+    with running(mp.get_context("server"), answer, requests, answers):
+        late: st.Queue[str] = st.Queue()
+        requests.put(late)
+        answers.get(timeout=SECONDS).put("late")
+        assert late.get() == "late"
+        requests.shutdown()
 
 
 def produce(q: st.Queue, number: int, count: int) -> None:
@@ -160,15 +154,13 @@ def put_and_wait(q: st.Queue, item: object, end: st.Queue) -> None:
 
 def test_a_call_without_time_takes_a_message_that_must_be_mapped(ctx) -> None:
     q, end = st.Queue(), st.Queue()
-    worker = ctx.Process(target=put_and_wait, args=(q, st.ones(3), end))
-    worker.start()
-    wait_until(lambda: q.qsize() == 1, SECONDS)
-    other = ctx.Process(target=take_without_time, args=(q, end))
-    other.start()
-    other.join(SECONDS)
-    assert other.exitcode == 0
-    end.put(None)
-    worker.join(SECONDS)
+    with running(ctx, put_and_wait, q, st.ones(3), end):
+        wait_until(lambda: q.qsize() == 1, SECONDS)
+        other = ctx.Process(target=take_without_time, args=(q, end))
+        other.start()
+        other.join(SECONDS)
+        assert other.exitcode == 0
+        end.put(None)
 
 
 def take_without_time(q: st.Queue, end: st.Queue) -> None:
@@ -230,18 +222,15 @@ def test_forked_child_uses_the_queue() -> None:
 
 def test_stopped_process_loses_no_message() -> None:
     requests, answers = st.Queue(), st.Queue()
-    worker = mp.get_context("server").Process(target=answer, args=(requests, answers))
-    worker.start()
-    requests.put(0)
-    assert answers.get(timeout=SECONDS) == 0
-    os.kill(worker.pid, signal.SIGSTOP)
-    requests.put_many(range(100))
-    time.sleep(0.2)
-    os.kill(worker.pid, signal.SIGCONT)
-    assert [answers.get(timeout=SECONDS) for _ in range(100)] == list(range(100))
-    requests.shutdown()
-    worker.join(SECONDS)
-    worker.close()
+    with running(mp.get_context("server"), answer, requests, answers) as worker:
+        requests.put(0)
+        assert answers.get(timeout=SECONDS) == 0
+        os.kill(worker.pid, signal.SIGSTOP)
+        requests.put_many(range(100))
+        time.sleep(0.2)
+        os.kill(worker.pid, signal.SIGCONT)
+        assert [answers.get(timeout=SECONDS) for _ in range(100)] == list(range(100))
+        requests.shutdown()
 
 
 def test_queue_uses_no_descriptor() -> None:

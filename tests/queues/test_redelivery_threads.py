@@ -10,6 +10,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from tests.helpers.children import running
 from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.redelivery import ITEMS, SECONDS
 
@@ -73,12 +74,10 @@ def test_end_of_a_thread_wakes_other_processes() -> None:
     q.put("work")
     end = threading.Event()
     thread = keeping(q, end)
-    worker = mp.get_context("fork").Process(target=lambda: answers.put(q.get(timeout=SECONDS)))
-    worker.start()
-    end.set()
-    assert answers.get(timeout=SECONDS) == "work"
-    thread.join()
-    worker.join()
+    with running(mp.get_context("fork"), lambda: answers.put(q.get(timeout=SECONDS))):
+        end.set()
+        assert answers.get(timeout=SECONDS) == "work"
+        thread.join()
 
 
 def test_end_of_a_thread_returns_what_it_received_through_any_object() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import end
+from tests.helpers.children import running
 from tests.helpers.datagrams import Mailbox
 from tests.helpers.threads import run_together
 
@@ -69,10 +69,8 @@ def run_process(boxes: list[Mailbox], seed: int) -> None:
 @pytest.mark.thorough
 def test_eight_threads_in_two_processes_exchange_tensors(ctx, strategy) -> None:
     boxes = [Mailbox() for _ in range(3)]
-    process = ctx.Process(target=run_process, args=(boxes, 1000))
-    process.start()
-    assert run_threads(boxes, 1) == []
-    end(process)
+    with running(ctx, run_process, boxes, 1000) as process:
+        assert run_threads(boxes, 1) == []
     assert process.exitcode == 0
     for box in boxes:
         while (received := box.receive()) is not None:
