@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import multiprocessing
 import os
@@ -22,25 +21,9 @@ from tests.helpers.children import is_running, wait_until
 def succeed(rank) -> None: ...
 
 
-def check_rank(rank, queue) -> None:
-    assert queue.get() is not None
-    queue.put(rank)
-
-
 def raise_one(rank, failing) -> None:
     if rank == failing:
         raise ValueError("legitimate exception from process")
-    time.sleep(30)
-
-
-def raise_all(rank) -> None:
-    raise ValueError("legitimate exception from process")
-
-
-def abort(rank) -> None:
-    if rank == 0:
-        faulthandler.disable()  # pytest's, in a forked child
-        os.abort()
     time.sleep(30)
 
 
@@ -75,15 +58,6 @@ def test_success_non_blocking(start_method) -> None:
     assert context.join(timeout=None)
 
 
-def test_first_argument_is_the_rank(start_method) -> None:
-    queue = mp.get_context(start_method).SimpleQueue()
-    for _ in range(4):
-        queue.put("go")
-    mp.start_processes(check_rank, (queue,), nprocs=4, start_method=start_method)
-    assert sorted(queue.get() for _ in range(4)) == [0, 1, 2, 3]
-    queue.close()
-
-
 def check_arguments(rank, *arguments) -> None:
     assert arguments == (1, "two")
 
@@ -110,16 +84,6 @@ def test_exception_single(start_method, failing) -> None:
         mp.start_processes(raise_one, (failing,), nprocs=2, start_method=start_method)
 
 
-def test_exception_all(start_method) -> None:
-    with pytest.raises(Exception, match=r"\nValueError: legitimate exception from process\n"):
-        mp.start_processes(raise_all, nprocs=2, start_method=start_method)
-
-
-def test_terminate_signal(start_method) -> None:
-    with pytest.raises(Exception, match=r"process 0 terminated with signal (SIGABRT|SIGIOT)"):
-        mp.start_processes(abort, nprocs=2, start_method=start_method)
-
-
 @pytest.mark.parametrize("grace_period", [None, 60])
 def test_terminate_exit(start_method, grace_period, caplog) -> None:
     """Without a grace period the other gets SIGTERM, which is logged; with one it ends by itself."""
@@ -140,28 +104,6 @@ def test_terminate_exit(start_method, grace_period, caplog) -> None:
 def test_success_first_then_exception(start_method) -> None:
     with pytest.raises(Exception, match="ValueError: legitimate exception"):
         mp.start_processes(succeed_then_raise, (0.1,), nprocs=2, start_method=start_method)
-
-
-def test_exception_raises() -> None:
-    context = mp.spawn(raise_one, (0,), nprocs=1, join=False)
-    with pytest.raises(mp.ProcessRaisedException):
-        context.join()
-
-
-def test_signal_raises() -> None:
-    context = mp.spawn(abort, nprocs=1, join=False)
-    with pytest.raises(mp.ProcessExitedException) as caught:
-        context.join()
-    assert caught.value.exit_code == -signal.SIGABRT
-    assert caught.value.signal_name == "SIGABRT"
-
-
-def test_process_exited(start_method) -> None:
-    """torch has this test but does not collect it."""
-    with pytest.raises(mp.ProcessExitedException) as caught:
-        mp.start_processes(exit_with, (3,), nprocs=1, start_method=start_method)
-    assert caught.value.exit_code == 3
-    assert caught.value.signal_name is None
 
 
 def sleep_long(rank, queue) -> None:
@@ -240,4 +182,3 @@ def test_workers_start_in_parallel(start_method) -> None:
     assert [ready.get() for _ in range(4)] == ["here"] * 4
     go.set()
     assert workers.join()
-    ready.close()

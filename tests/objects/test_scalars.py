@@ -84,13 +84,6 @@ def test_scalar_tensor_is_formatted_in_f_string() -> None:
         f"{tensor:.2f}"
 
 
-def test_truth_value_of_several_elements_raises() -> None:
-    with pytest.raises(ValueError, match="ambiguous"):
-        bool(st.asarray([1, 2]))
-    with pytest.raises(ValueError, match="ambiguous"):
-        assert st.asarray([1, 2]) == 1
-
-
 def test_tensor_is_not_hashable() -> None:
     assert st.Tensor.__hash__ is None
     with pytest.raises(TypeError, match="unhashable type: 'Tensor'"):

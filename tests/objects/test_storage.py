@@ -56,17 +56,6 @@ def test_storage_has_the_buffer_protocol() -> None:
     assert storage.tobytes() == bytes(storage) == b"\1\1\x09\x08\1\1"
 
 
-def test_memoryview_keeps_storage_memory() -> None:
-    before = live_resources()
-    storage = st.Storage(8).fill_(5)
-    view = memoryview(storage)[2:4]
-    del storage
-    other = st.Storage(8).fill_(6)
-    assert view.tolist() == [5, 5]
-    del other, view
-    assert live_resources() == before
-
-
 def test_readonly_storage_returns_readonly_buffers() -> None:
     storage = st.frombuffer(b"1234", "u1").storage()
     assert storage.readonly

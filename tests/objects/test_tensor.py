@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pydoc
 import sys
 
 import numpy as np
@@ -133,10 +132,3 @@ def test_names_and_annotations_match_the_public_module() -> None:
     assert st.Tensor.__module__ == "shmtensor.tensor"
     assert isinstance(st.zeros(1), st.Tensor)
     assert type(st.zeros(1)) is type(st.Tensor(st.Storage(8), "f8", 1)) is st.Tensor
-
-
-def test_help_lists_no_hints() -> None:
-    """Regression: the text had fifty names that only raise."""
-    text = pydoc.plain(pydoc.render_doc(st.Tensor))
-    assert "as_readonly" in text
-    assert "Not an attribute" not in text

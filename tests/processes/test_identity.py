@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import weakref
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end
+from tests.helpers.children import end, running
 from tests.helpers.queues import take, until_none
 
 
@@ -49,19 +48,15 @@ VIEWS = {
 
 def test_views_keep_shape_strides_and_offset(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
-    process = ctx.Process(target=describe, args=(inbox, outbox))
-    process.start()
-    base = st.asarray(np.arange(24).reshape(4, 6))
-    for name, make in VIEWS.items():
-        view = make(base)
-        inbox.put(view)
-        there = take(outbox)
-        here = (view.shape, view.strides, view.dtype, view.storage_offset(), view.readonly, view.tolist())
-        assert there == here, name
-    inbox.put(None)
-    end(process)
-    inbox.close()
-    outbox.close()
+    with running(ctx, describe, inbox, outbox):
+        base = st.asarray(np.arange(24).reshape(4, 6))
+        for name, make in VIEWS.items():
+            view = make(base)
+            inbox.put(view)
+            there = take(outbox)
+            here = (view.shape, view.strides, view.dtype, view.storage_offset(), view.readonly, view.tolist())
+            assert there == here, name
+        inbox.put(None)
 
 
 def storages_are_one(inbox, outbox) -> None:
@@ -71,15 +66,11 @@ def storages_are_one(inbox, outbox) -> None:
 
 def test_views_in_one_message_share_one_storage(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
-    process = ctx.Process(target=storages_are_one, args=(inbox, outbox))
-    process.start()
-    shared = st.ones((3, 3))
-    private = st.from_numpy(np.ones((3, 3)))
-    inbox.put([shared, shared[0], shared.T, private, private[1], private[:, 1]])
-    assert take(outbox) == 2
-    end(process)
-    inbox.close()
-    outbox.close()
+    with running(ctx, storages_are_one, inbox, outbox):
+        shared = st.ones((3, 3))
+        private = st.from_numpy(np.ones((3, 3)))
+        inbox.put([shared, shared[0], shared.T, private, private[1], private[:, 1]])
+        assert take(outbox) == 2
 
 
 def test_live_block_has_one_storage(strategy) -> None:
@@ -91,17 +82,6 @@ def test_live_block_has_one_storage(strategy) -> None:
     gc.collect()
     with pytest.raises(st.StaleHandleError):
         pickle.loads(message)
-
-
-def test_storage_is_destroyed_with_its_last_user(strategy) -> None:
-    tensor = st.ones(5)
-    alive = weakref.ref(tensor.storage())
-    array = tensor[1:3].numpy()
-    del tensor
-    assert alive() is not None
-    assert array.tolist() == [1, 1]
-    del array
-    assert alive() is None
 
 
 def pass_on(inbox, outbox) -> None:
@@ -135,8 +115,6 @@ def test_received_tensor_is_forwarded_and_returned(ctx, strategy) -> None:
         queue.put(None)
     for process in processes:
         end(process)
-    for queue in queues:
-        queue.close()
 
 
 def make_and_send(queue) -> None:
@@ -157,8 +135,6 @@ def test_forwarded_tensor_outlives_its_creator(ctx, strategy) -> None:
     assert tensor.tolist() == [11] * 4
     tensor += 1
     assert tensor.tolist() == [12] * 4
-    for queue in (first, second, done):
-        queue.close()
 
 
 def test_one_tensor_through_many_queues(strategy) -> None:

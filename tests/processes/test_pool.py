@@ -5,12 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from multiprocessing import pool as std_pool
 
 import pytest
 
@@ -44,14 +40,6 @@ def test_task_of_a_lost_worker_fails(start_method: str, how: str, reason: str) -
         assert lost.value.pid in pids
         assert lost.value.exitcode == (7 if how == "exit" else -signal.SIGKILL)
         assert pool.map_async(double, range(100)).get(WAIT) == [2 * i for i in range(100)]
-
-
-def test_other_tasks_are_not_affected() -> None:
-    with mp.Pool(2) as pool:
-        results = [pool.apply_async(end_by, ("signal" if i % 5 == 0 else "",)) for i in range(20)]
-        for i, result in enumerate(results):
-            result.wait(WAIT)
-            assert result.successful() == (i % 5 != 0)
 
 
 def test_child_of_the_program_ends_no_worker_when_it_exits() -> None:
@@ -136,24 +124,6 @@ def test_map_while_no_worker_runs(monkeypatch) -> None:
             assert pool.starmap_async(double, iter([(i,) for i in range(count)])).get(WAIT) == expected
 
 
-def test_callback_gets_the_error() -> None:
-    errors: list[BaseException] = []
-    with mp.Pool(1) as pool:
-        result = pool.apply_async(end_by, ("exit",), error_callback=errors.append)
-        result.wait(WAIT)
-        wait_until(lambda: bool(errors), what="the callback")
-    assert isinstance(errors[0], mp.WorkerLost)
-
-
-def test_task_that_cannot_be_pickled_fails() -> None:
-    with mp.Pool(1) as pool:
-        with pytest.raises(Exception, match="pickle"):
-            pool.apply_async(double, (threading.Lock(),)).get(WAIT)
-        with pytest.raises(std_pool.MaybeEncodingError):
-            pool.apply_async(threading.Lock).get(WAIT)
-        assert pool.apply_async(double, (4,)).get(WAIT) == 8
-
-
 def test_death_of_idle_workers_fails_no_task() -> None:
     with mp.Pool(2) as pool:
         assert pool.map_async(double, range(10), chunksize=1).get(WAIT) == [2 * i for i in range(10)]
@@ -166,11 +136,6 @@ def test_death_of_idle_workers_fails_no_task() -> None:
                 what="new workers",
             )
             assert pool.map_async(double, range(10), chunksize=1).get(WAIT) == [2 * i for i in range(10)]
-
-
-def test_workers_that_end_after_their_tasks_fail_none() -> None:
-    with mp.Pool(2, maxtasksperchild=1) as pool:
-        assert pool.map_async(double, range(30), chunksize=1).get(WAIT) == [2 * i for i in range(30)]
 
 
 def work(i: int, tensor: st.Tensor, runs: st.Tensor) -> st.Tensor:
@@ -220,11 +185,3 @@ def test_workers_end_with_the_process_of_the_pool(start_method: str) -> None:
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
     wait_until(lambda: not any(map(is_running, pids)), what="the workers' end")
-
-
-def test_executor_of_the_standard_library(start_method: str) -> None:
-    with ProcessPoolExecutor(2, mp_context=mp.get_context(start_method)) as executor:
-        tensors = [st.full(10, i) for i in range(20)]
-        assert [one[0] for one in executor.map(double, tensors)] == [2.0 * i for i in range(20)]
-        with pytest.raises(BrokenProcessPool):
-            executor.submit(end_by, "signal").result(WAIT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import pickle
-import queue as queues
 import threading
 
 import numpy as np
@@ -15,7 +14,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
 from shmtensor.multiprocessing._pickles import loads_or_release
-from tests.helpers.children import end, wait_until
+from tests.helpers.children import wait_until
 
 
 class Unpicklable:
@@ -124,27 +123,6 @@ def test_put_pickles_in_the_calling_thread(strategy) -> None:
     queue.put(Noting())
     assert where == [threading.current_thread()]
     queue.get()
-    queue.close()
-    queue.join_thread()
-
-
-def test_private_array_is_copied(strategy) -> None:
-    """torch detaches the NumPy alias of a tensor that it sends; here the sender's memory stays in place."""
-    array = np.arange(6.0)
-    tensor = st.from_numpy(array)
-    address = tensor.data_ptr()
-    queue = mp.SimpleQueue()
-    queue.put([tensor, tensor[::2]])
-    array[:] = -1
-    assert tensor.tolist() == [-1] * 6
-    assert tensor.data_ptr() == address
-    assert not tensor.is_shared()
-    whole, some = queue.get()
-    assert whole.tolist() == [0, 1, 2, 3, 4, 5]
-    assert some.tolist() == [0, 2, 4]
-    assert whole.is_shared()
-    assert whole.storage() is some.storage(), "views in one message share one storage"
-    queue.close()
 
 
 def test_put_raises_when_shared_memory_is_full(strategy) -> None:
@@ -160,25 +138,6 @@ def test_put_raises_when_shared_memory_is_full(strategy) -> None:
     assert st.stats()["blocks"] == before
     queue.put("next")
     assert queue.get() == "next"
-    queue.close()
-
-
-def test_closed_full_and_empty_queues_raise(strategy) -> None:
-    queue = mp.Queue(1)
-    queue.put(st.ones(1))
-    with pytest.raises(queues.Full):
-        queue.put(st.ones(1), block=False)
-    with pytest.raises(queues.Full):
-        queue.put(st.ones(1), timeout=0.05)
-    assert queue.get().item() == 1
-    with pytest.raises(queues.Empty):
-        queue.get(timeout=0.05)
-    assert st.stats()["in_flight"] == 0, "the message that did not fit is cancelled"
-    queue.close()
-    with pytest.raises(ValueError, match="closed"):
-        queue.put(st.ones(1))
-    queue.join_thread()
-    assert st.stats()["in_flight"] == 0
 
 
 def test_broken_pipe_cancels_the_message(strategy) -> None:
@@ -188,30 +147,6 @@ def test_broken_pipe_cancels_the_message(strategy) -> None:
         sender.send(st.ones(10))
     assert st.stats()["in_flight"] == 0
     sender.close()
-
-
-def never() -> None: ...
-
-
-def test_failed_start_releases_the_arguments(strategy) -> None:
-    context = mp.get_context("spawn")
-    process = context.Process(target=never, args=(st.ones(10), Unpicklable()))
-    with pytest.raises(RuntimeError, match="cannot be pickled"):
-        process.start()
-    assert st.stats()["in_flight"] == 0
-
-
-def test_unread_messages_are_counted_and_collected(strategy) -> None:
-    reader, writer = multiprocessing.Pipe(duplex=False)
-    for _ in range(3):
-        writer.send(st.ones(10))
-    reader.close()
-    writer.close()
-    assert st.stats()["in_flight"] == 3
-    assert st.gc(older_than=3600) == 0
-    assert st.gc() == 0
-    assert st.gc(older_than=0) == 3
-    assert st.stats()["in_flight"] == 0
 
 
 @pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "JoinableQueue"])
@@ -224,27 +159,3 @@ def test_unread_messages_are_freed_with_their_queue(strategy, kind) -> None:
     assert blocks() > before + 6
     del queue
     wait_until(lambda: blocks() == before, what="the messages")
-
-
-def test_plain_pickle_copies(strategy) -> None:
-    tensor = st.ones(4)
-    copy = pickle.loads(pickle.dumps(tensor))
-    copy.fill_(3)
-    assert tensor.tolist() == [1, 1, 1, 1]
-    assert not copy.is_shared()
-
-
-def put_and_wait(queue, event) -> None:
-    queue.put(st.ones(10))
-    event.wait(30)
-
-
-def test_message_is_not_lost_while_its_sender_waits(ctx, strategy) -> None:
-    queue, event = ctx.Queue(), ctx.Event()
-    process = ctx.Process(target=put_and_wait, args=(queue, event))
-    process.start()
-    assert queue.get(timeout=30).numpy().sum() == 10
-    event.set()
-    end(process)
-    queue.close()
-    queue.join_thread()

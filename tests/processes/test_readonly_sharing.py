@@ -8,11 +8,9 @@ import os
 import signal
 
 import numpy as np
-import pytest
 
 import shmtensor as st
-import shmtensor.multiprocessing as mp
-from tests.helpers.children import end
+from tests.helpers.children import end, running
 from tests.helpers.queues import take
 
 
@@ -42,15 +40,11 @@ def try_to_write(inbox, outbox) -> None:
 
 def test_receiver_s_mapping_is_not_writable(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
-    process = ctx.Process(target=try_to_write, args=(inbox, outbox))
-    process.start()
-    tensor = st.zeros(8)
-    inbox.put(tensor.as_readonly())
-    assert take(outbox) == (6, "r--s", False, True)
-    end(process)
+    with running(ctx, try_to_write, inbox, outbox):
+        tensor = st.zeros(8)
+        inbox.put(tensor.as_readonly())
+        assert take(outbox) == (6, "r--s", False, True)
     assert tensor.tolist() == [0] * 8
-    inbox.close()
-    outbox.close()
 
 
 def poke(queue) -> None:
@@ -61,14 +55,11 @@ def poke(queue) -> None:
 
 def test_write_from_c_code_faults(ctx, strategy) -> None:
     queue = ctx.SimpleQueue()
-    process = ctx.Process(target=poke, args=(queue,))
-    process.start()
-    tensor = st.zeros(8)
-    queue.put(tensor.as_readonly())
-    end(process)
+    with running(ctx, poke, queue) as process:
+        tensor = st.zeros(8)
+        queue.put(tensor.as_readonly())
     assert process.exitcode == -signal.SIGSEGV
     assert tensor.tolist() == [0] * 8
-    queue.close()
 
 
 def watch(inbox, outbox) -> None:
@@ -80,28 +71,13 @@ def watch(inbox, outbox) -> None:
 
 def test_reader_sees_the_owner_s_writes(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
-    process = ctx.Process(target=watch, args=(inbox, outbox))
-    process.start()
-    tensor = st.zeros(3)
-    inbox.put(tensor.as_readonly())
-    assert take(outbox) == "ready"
-    tensor.fill_(6)
-    inbox.put(None)
-    assert take(outbox) == [6, 6, 6]
-    end(process)
-    inbox.close()
-    outbox.close()
-
-
-def test_read_only_tensor_keeps_its_storage_in_its_own_process(strategy) -> None:
-    queue = mp.SimpleQueue()
-    tensor = st.zeros(3)
-    queue.put(tensor.as_readonly())
-    back = take(queue)
-    assert back.readonly
-    assert back.storage() is tensor.storage()
-    assert np.shares_memory(back.numpy(), tensor.numpy())
-    queue.close()
+    with running(ctx, watch, inbox, outbox):
+        tensor = st.zeros(3)
+        inbox.put(tensor.as_readonly())
+        assert take(outbox) == "ready"
+        tensor.fill_(6)
+        inbox.put(None)
+        assert take(outbox) == [6, 6, 6]
 
 
 def both_ways(inbox, outbox) -> None:
@@ -113,15 +89,11 @@ def both_ways(inbox, outbox) -> None:
 
 def test_writable_handle_grants_write_access(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
-    process = ctx.Process(target=both_ways, args=(inbox, outbox))
-    process.start()
-    tensor = st.zeros(2)
-    inbox.put(tensor.as_readonly())
-    inbox.put(tensor)
-    assert take(outbox) == ([2, 2], True, False)
-    end(process)
-    inbox.close()
-    outbox.close()
+    with running(ctx, both_ways, inbox, outbox):
+        tensor = st.zeros(2)
+        inbox.put(tensor.as_readonly())
+        inbox.put(tensor)
+        assert take(outbox) == ([2, 2], True, False)
 
 
 def send_on(inbox, outbox) -> None:
@@ -140,17 +112,3 @@ def test_read_only_handle_is_forwarded_read_only(ctx, strategy) -> None:
     assert take(answers)[0] == 6
     end(middle)
     end(last)
-    for queue in (first, second, answers):
-        queue.close()
-
-
-def test_private_read_only_memory_arrives_read_only(strategy) -> None:
-    array = np.arange(3.0)
-    array.flags.writeable = False
-    queue = mp.SimpleQueue()
-    queue.put(st.from_numpy(array))
-    back = take(queue)
-    assert back.readonly
-    with pytest.raises(ValueError, match="read-only"):
-        back.fill_(0)
-    queue.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import shmtensor as st
-from tests.helpers.children import end
+from tests.helpers.children import end, running
 from tests.helpers.leaks import shm_names
 from tests.helpers.queues import take, until_none
 
@@ -24,53 +24,21 @@ def fill_and_answer(inbox, outbox) -> None:
 def test_writes_are_visible_and_a_tensor_sent_twice_is_one_storage(ctx, strategy) -> None:
     for _ in range(3):
         inbox, outbox = ctx.Queue(), ctx.Queue()
-        process = ctx.Process(target=fill_and_answer, args=(inbox, outbox))
-        process.start()
-        tensor = st.zeros((5, 5))
-        inbox.put([tensor, tensor[:, 1]])
-        assert take(outbox) == "filled"
-        expected = np.full((5, 5), 7.0)
-        expected[:, 1] = 4
-        np.testing.assert_array_equal(tensor, expected)
-        first, second = take(outbox), take(outbox)
-        assert first.storage() is second.storage()
-        np.testing.assert_array_equal(first, np.full((3, 4), 5.0))
-        inbox.put("done")
-        end(process)
+        with running(ctx, fill_and_answer, inbox, outbox):
+            tensor = st.zeros((5, 5))
+            inbox.put([tensor, tensor[:, 1]])
+            assert take(outbox) == "filled"
+            expected = np.full((5, 5), 7.0)
+            expected[:, 1] = 4
+            np.testing.assert_array_equal(tensor, expected)
+            first, second = take(outbox), take(outbox)
+            assert first.storage() is second.storage()
+            np.testing.assert_array_equal(first, np.full((3, 4), 5.0))
+            inbox.put("done")
         inbox.close()
         outbox.close()
         inbox.join_thread()
         outbox.join_thread()
-
-
-def test_queue_within_one_process_keeps_identity(ctx, strategy) -> None:
-    queue = ctx.SimpleQueue()
-    tensor = st.ones((4, 6))
-    queue.put([tensor.storage(), tensor, tensor[2], tensor[:, 3]])
-    storage, whole, row, column = take(queue)
-    assert storage is tensor.storage()
-    assert whole.storage() is row.storage() is column.storage() is storage
-    row.fill_(3)
-    column.fill_(9)
-    assert tensor[2].tolist() == [3, 3, 3, 9, 3, 3]
-    queue.close()
-
-
-def write_into(tensor: st.Tensor) -> st.Tensor:
-    tensor.fill_(5)
-    return tensor * 2 if tensor.ndim == 0 else st.asarray(tensor * 2)
-
-
-def test_pool_writes_in_place_and_returns_tensors(ctx, strategy) -> None:
-    buffers = [st.zeros(n) for n in (0, 1, 10, 1000)]
-    with ctx.Pool(2) as pool:
-        results = pool.map(write_into, buffers)
-        for buffer, result in zip(buffers, results, strict=True):
-            assert (buffer.numpy() == 5).all()
-            assert (result.numpy() == 10).all()
-            assert result.shape == buffer.shape
-        pool.close()
-        pool.join()
 
 
 def test_name_exists_as_long_as_its_storage(ctx) -> None:
@@ -94,17 +62,13 @@ def echo(inbox, outbox) -> None:
 
 def test_empty_tensors_of_every_kind_are_sent(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
-    process = ctx.Process(target=echo, args=(inbox, outbox))
-    process.start()
-    for tensor in (st.zeros(0), st.empty((0, 3), np.int64), st.empty((3, 0, 2)), st.zeros(())):
-        inbox.put(tensor)
-        back = take(outbox)
-        assert (back.shape, back.dtype) == (tensor.shape, tensor.dtype)
-        assert back.storage() is tensor.storage()
-    inbox.put(None)
-    end(process)
-    inbox.close()
-    outbox.close()
+    with running(ctx, echo, inbox, outbox):
+        for tensor in (st.zeros(0), st.empty((0, 3), np.int64), st.empty((3, 0, 2)), st.zeros(())):
+            inbox.put(tensor)
+            back = take(outbox)
+            assert (back.shape, back.dtype) == (tensor.shape, tensor.dtype)
+            assert back.storage() is tensor.storage()
+        inbox.put(None)
 
 
 def sum_and_forward(inbox, outbox) -> None:
@@ -132,5 +96,3 @@ def test_many_small_tensors_through_three_processes(ctx, strategy) -> None:
     assert total == sum(range(count)) + 2 * count
     for process in processes:
         end(process)
-    for queue in queues:
-        queue.close()

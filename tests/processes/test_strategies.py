@@ -9,7 +9,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end, run_python
+from tests.helpers.children import run_python, running
 from tests.helpers.leaks import shm_names
 from tests.helpers.queues import take
 
@@ -29,21 +29,11 @@ def report_strategy(queue) -> None:
 def test_children_inherit_strategy_and_session(ctx, strategy) -> None:
     """In torch, spawned children use the default strategy."""
     queue = ctx.SimpleQueue()
-    process = ctx.Process(target=report_strategy, args=(queue,))
-    process.start()
-    inherited, session, tensor = take(queue)
-    end(process)
+    with running(ctx, report_strategy, queue):
+        inherited, session, tensor = take(queue)
     assert inherited == strategy
     assert session == st.stats()["session"]
     assert tensor.item() == 1
-    queue.close()
-
-
-def test_pool_workers_inherit_strategy_and_session(ctx, strategy) -> None:
-    with ctx.Pool(1) as pool:
-        assert pool.apply(mp.get_sharing_strategy) == strategy
-        pool.close()
-        pool.join()
 
 
 def test_switching_strategies_keeps_existing_storages() -> None:
@@ -64,7 +54,6 @@ def test_switching_strategies_keeps_existing_storages() -> None:
         mp.set_sharing_strategy("file_descriptor")
     queue.put(named)
     assert take(queue).storage() is named.storage()
-    queue.close()
 
 
 def sum_of(queue, answers) -> None:
@@ -78,13 +67,9 @@ def test_one_message_mixes_strategies(ctx) -> None:
         tensors.append(st.ones(10))
     mp.set_sharing_strategy("file_descriptor")
     queue, answers = ctx.SimpleQueue(), ctx.SimpleQueue()
-    process = ctx.Process(target=sum_of, args=(queue, answers))
-    process.start()
-    queue.put(tensors)
-    assert take(answers) == 30
-    end(process)
-    queue.close()
-    answers.close()
+    with running(ctx, sum_of, queue, answers):
+        queue.put(tensors)
+        assert take(answers) == 30
 
 
 @pytest.mark.parametrize("name", ["file_descriptor", "file_system"])
@@ -114,17 +99,15 @@ def test_named_arenas_keep_no_descriptor(ctx) -> None:
     mp.set_sharing_strategy("file_system")
     try:
         queue = ctx.SimpleQueue()
-        process = ctx.Process(target=report_strategy, args=(queue,))
-        process.start()
-        tensor = take(queue)[2]
-        names = {
-            os.readlink(f"/proc/self/fd/{fd}")
-            for fd in os.listdir("/proc/self/fd")
-            if fd.isdigit() and os.path.islink(f"/proc/self/fd/{fd}")
-        }
-        assert not [name for name in names if name.startswith("/dev/shm/shmtensor-")]
-        assert shm_names(st.stats()["session"])
-        end(process)
+        with running(ctx, report_strategy, queue):
+            tensor = take(queue)[2]
+            names = {
+                os.readlink(f"/proc/self/fd/{fd}")
+                for fd in os.listdir("/proc/self/fd")
+                if fd.isdigit() and os.path.islink(f"/proc/self/fd/{fd}")
+            }
+            assert not [name for name in names if name.startswith("/dev/shm/shmtensor-")]
+            assert shm_names(st.stats()["session"])
         assert tensor.item() == 1
         queue.close()
     finally:

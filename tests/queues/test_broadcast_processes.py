@@ -25,6 +25,7 @@ from tests.helpers.children import (
     output,
     run_beside,
     run_python,
+    running,
     wait_until,
 )
 from tests.helpers.live_resources import assert_no_leaks
@@ -39,38 +40,15 @@ def read_all(b: st.Broadcast, results: st.Queue) -> None:
         results.put((numbers == list(range(len(numbers))), len(numbers), reader.missed))
 
 
-@pytest.mark.parametrize("readers", [1, 2, 4, 8])
-def test_each_process_reads_all_in_order(readers: int) -> None:
-    context = mp.get_context("forkserver")
-    with assert_no_leaks():
-        b, results = st.Broadcast(6), st.Queue()
-        workers = [context.Process(target=read_all, args=(b, results)) for _ in range(readers)]
-        for worker in workers:
-            worker.start()
-        b.wait_for_readers(readers, timeout=SECONDS)
-        for number in range(300):
-            b.put(message(number), timeout=SECONDS)
-        b.shutdown()
-        for _ in workers:
-            assert results.get(timeout=SECONDS) == (True, 300, 0)
-        for worker in workers:
-            end(worker)
-            worker.close()
-        del b, results
-
-
 def test_it_travels_in_arguments(ctx) -> None:
     with assert_no_leaks():
         b, results = st.Broadcast(6), st.Queue()
-        worker = ctx.Process(target=read_all, args=(b, results))
-        worker.start()
-        b.wait_for_readers(1, timeout=SECONDS)
-        for number in range(20):
-            b.put(message(number), timeout=SECONDS)
-        b.shutdown()
-        assert results.get(timeout=SECONDS) == (True, 20, 0)
-        end(worker)
-        worker.close()
+        with running(ctx, read_all, b, results):
+            b.wait_for_readers(1, timeout=SECONDS)
+            for number in range(20):
+                b.put(message(number), timeout=SECONDS)
+            b.shutdown()
+            assert results.get(timeout=SECONDS) == (True, 20, 0)
         del b, results
 
 
@@ -195,17 +173,15 @@ def test_messages_are_freed_although_the_manager_was_behind() -> None:
 
     for _ in range(most):
         b.put([st.ones(1)])
-    observer = mp.get_context("fork").Process(target=observe)
-    observer.start()
-    manager = manager_pid(st.stats()["session"])
-    os.kill(manager, signal.SIGSTOP)
-    try:
-        for _ in range(most):
-            reader.get()
-    finally:
-        os.kill(manager, signal.SIGCONT)
-    has_read.put(True)
-    end(observer, SECONDS)
+    with running(mp.get_context("fork"), observe) as observer:
+        manager = manager_pid(st.stats()["session"])
+        os.kill(manager, signal.SIGSTOP)
+        try:
+            for _ in range(most):
+                reader.get()
+        finally:
+            os.kill(manager, signal.SIGCONT)
+        has_read.put(True)
     assert observer.exitcode == 0
 
 
@@ -240,19 +216,17 @@ def test_other_threads_run_while_a_reader_leaves(capfd) -> None:
     """Leaving maps the writer's arena, for messages that were not read, and waits for the manager."""
     b, end = st.Broadcast(4), st.Queue()
     reader = b.reader()
-    writer = mp.get_context("fork").Process(target=write_and_wait, args=(b, end))
-    writer.start()
-    wait_until(lambda: b.lag() == 3, SECONDS)
-    manager = manager_pid(st.stats()["session"])
-    os.kill(manager, signal.SIGSTOP)
-    timer = threading.Timer(0.5, os.kill, (manager, signal.SIGCONT))
-    try:
-        timer.start()
-        del reader
-    finally:
-        timer.join()
-    end.put(None)
-    writer.join(SECONDS)
+    with running(mp.get_context("fork"), write_and_wait, b, end) as writer:
+        wait_until(lambda: b.lag() == 3, SECONDS)
+        manager = manager_pid(st.stats()["session"])
+        os.kill(manager, signal.SIGSTOP)
+        timer = threading.Timer(0.5, os.kill, (manager, signal.SIGCONT))
+        try:
+            timer.start()
+            del reader
+        finally:
+            timer.join()
+        end.put(None)
     assert writer.exitcode == 0
     assert capfd.readouterr().err == "", "the wait for the manager timed out"
 

@@ -13,14 +13,8 @@ import numpy as np
 import pytest
 
 import shmtensor as st
+from tests.helpers.children import running
 from tests.helpers.live_resources import assert_no_leaks
-
-
-def test_items_come_in_the_order_of_put() -> None:
-    q = st.Queue()
-    for number in range(200):
-        q.put(number)
-    assert [q.get() for _ in range(200)] == list(range(200))
 
 
 def test_size_is_exact() -> None:
@@ -62,17 +56,6 @@ def test_put_waits_for_room_until_the_timeout() -> None:
     assert q.get() == 1
     putter.join(60)
     assert q.get_many() == [3]
-
-
-@pytest.mark.parametrize("limit", [1, 31, 32, 33, 100])
-def test_limit_is_exact(limit: int) -> None:
-    q = st.Queue(limit)
-    for turn in range(3):
-        for number in range(limit):
-            q.put_nowait((turn, number))
-        with pytest.raises(queue.Full):
-            q.put_nowait(None)
-        assert [q.get() for _ in range(limit)] == [(turn, number) for number in range(limit)]
 
 
 def test_queue_grows_and_shrinks() -> None:
@@ -302,19 +285,17 @@ async def put_two(q: st.Queue) -> None:
 
 
 def test_close_leaves_other_objects_alone(ctx) -> None:
-    q = st.Queue()
-    worker = ctx.Process(target=echo_one, args=(q, answers := st.Queue()))
-    worker.start()
-    assert answers.get(timeout=30) == "started"
-    waiter = threading.Thread(target=find_closed, args=(q,))
-    waiter.start()
-    (again := st.Queue()).put(q)
-    other = again.get()
-    q.close()
-    waiter.join()
-    other.put("still open")
-    assert answers.get(timeout=30) == "still open"
-    worker.join()
+    q, answers = st.Queue(), st.Queue()
+    with running(ctx, echo_one, q, answers):
+        assert answers.get(timeout=30) == "started"
+        waiter = threading.Thread(target=find_closed, args=(q,))
+        waiter.start()
+        (again := st.Queue()).put(q)
+        other = again.get()
+        q.close()
+        waiter.join()
+        other.put("still open")
+        assert answers.get(timeout=30) == "still open"
 
 
 def find_closed(q: st.Queue) -> None:
