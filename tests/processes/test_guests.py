@@ -14,6 +14,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _sessions
 from tests.helpers.children import clean_environment, kill_manager_of, run_python, wait_until
+from tests.helpers.peers import Peer
 
 SENDER = """
 import os, sys
@@ -88,18 +89,15 @@ print(pickle.loads(bytes.fromhex(second.decode())).numpy().sum(), flush=True)
 def test_leaving_guest_does_not_remove_an_arena(stranger, strategy) -> None:
     """A guest leaves the session while its manager is dead; the host's tensor stays valid."""
     st.empty(1)  # in this process's own session, so that it does not adopt the first handle's
-    env = clean_environment()
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", HOST, strategy], env=env, **pipes) as host:
-        session, message = host.stdout.readline().split()
-        tensor = pickle.loads(bytes.fromhex(message))
-        assert tensor.numpy().sum() == 7000
-        del tensor
-        kill_manager_of(session)
-        pickle.loads(stranger.stdout.read())  # a handle of a third session: this process leaves the host's
-        host.stdin.write("\n")
-        host.stdin.flush()
-        assert host.stdout.readline() == "7000.0\n"
+    host = Peer([sys.executable, "-c", HOST, strategy], clean_environment())
+    session, message = host.answer().split()
+    tensor = pickle.loads(bytes.fromhex(message))
+    assert tensor.numpy().sum() == 7000
+    del tensor
+    kill_manager_of(session)
+    pickle.loads(stranger.stdout.read())  # a handle of a third session: this process leaves the host's
+    assert host.ask() == "7000.0"
+    host.end()
 
 
 MAKER = """
@@ -123,21 +121,16 @@ def test_leaving_guest_releases_its_slot() -> None:
     process that had only closed its descriptors, and did not check again.
     """
     st.empty(1)  # in this process's own session
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    makers = [
-        subprocess.Popen([sys.executable, "-c", MAKER], env=clean_environment(), **pipes) for _ in range(2)
-    ]
+    makers = [Peer([sys.executable, "-c", MAKER], clean_environment()) for _ in range(2)]
     for _ in range(25):
         for maker in makers:  # alternately: to load a handle of one session is to leave the other
-            maker.stdin.write("\n")
-            maker.stdin.flush()
-            session, message = maker.stdout.readline().split()
+            session, message = maker.ask().split()
             assert pickle.loads(bytes.fromhex(message)).numpy().sum() == 24
             wait_until(
                 lambda session=session: slots_of_this_process(session) <= 1, what="the old slot to be free"
             )
     for maker in makers:
-        maker.communicate(timeout=30)
+        maker.end()
 
 
 def test_process_without_a_session_adopts_that_of_the_first_handle(strategy) -> None:
@@ -159,29 +152,18 @@ def test_process_without_a_session_adopts_that_of_the_first_handle(strategy) -> 
 
 def test_environment_variable_names_the_session(strategy) -> None:
     """Two programs with the same SHMTENSOR_SESSION (any text) are in one session."""
-    code = """
-        import sys, time
+    code = """if True:
+        import sys
         import shmtensor as st
         tensor = st.ones(1)
         print(st.stats()["session"], flush=True)
-        input()
-        """
-    import textwrap
-
+        sys.stdin.readline()
+    """
     env = clean_environment(SHMTENSOR_SESSION=f"job-{os.getpid()}")
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
-    ]
-    sessions = {program.stdout.readline() for program in programs}
+    programs = [Peer([sys.executable, "-c", code], env) for _ in range(3)]
+    sessions = {program.answer() for program in programs}
     for program in programs:
-        program.communicate("\n", timeout=30)
+        program.end()
     assert len(sessions) == 1
 
 

@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import textwrap
 import threading
@@ -21,6 +20,7 @@ from shmtensor._pickling import dumps
 from tests.helpers.children import clean_environment, end, output, run_python, wait_until
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.failing_pickles import FailsToLoad, FailsToPickle
+from tests.helpers.peers import Peer
 from tests.helpers.queues import take
 
 pytestmark = pytest.mark.usefixtures("strategy")
@@ -263,13 +263,17 @@ def test_readers_of_a_broadcast_and_items_of_a_queue_share() -> None:
 
 
 PUBLISHER = """
+    import sys
     import numpy as np
     import shmtensor as st
 
     st.publish("table", st.share({"values": np.arange(1e6), "names": ["a", "b"]}))
     print(st.stats()["blocks"], flush=True)
-    input()
+    sys.stdin.readline()
 """
+
+KEEPER = "import sys, shmtensor as st; st.empty(1); print(flush=True); sys.stdin.readline()"
+
 READER = """
     import numpy as np
     import shmtensor as st
@@ -287,33 +291,17 @@ READER = """
 @pytest.mark.parametrize("alive", [True, False])
 def test_two_programs_share_by_name(tmp_path, alive) -> None:
     environment = {"SHMTENSOR_SESSION": str(tmp_path)}
-    publisher = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(PUBLISHER)],
-        env=clean_environment(**environment),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert int(publisher.stdout.readline()) == 2  # the table's, and that of its handle
-        keeper = subprocess.Popen(
-            [sys.executable, "-c", "import shmtensor as st; st.empty(1); print(flush=True); input()"],
-            env=clean_environment(**environment),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            keeper.stdout.readline()  # the session has another process
-            if not alive:
-                publisher.communicate("\n", timeout=30)
-            held, live = map(int, output(run_python(READER, env=environment)).split())
-            assert held <= 2
-            assert live < 1.1 * 8e6
-        finally:
-            keeper.communicate("\n", timeout=30)
-    finally:
-        publisher.communicate("\n" if publisher.poll() is None else None, timeout=30)
+    publisher = Peer([sys.executable, "-c", textwrap.dedent(PUBLISHER)], clean_environment(**environment))
+    assert publisher.answer() == "2"  # the table's, and that of its handle
+    keeper = Peer([sys.executable, "-c", KEEPER], clean_environment(**environment))
+    keeper.answer()  # the session has another process
+    if not alive:
+        publisher.end()
+    held, live = map(int, output(run_python(READER, env=environment)).split())
+    assert held <= 2
+    assert live < 1.1 * 8e6
+    for program in [keeper, publisher] if alive else [keeper]:
+        program.end()
 
 
 def test_published_private_arrays_are_one_copy() -> None:
