@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import pickle
-import signal
 import sys
 import time
 
@@ -15,7 +13,6 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import is_running, wait_until
 
 
 def succeed(rank) -> None: ...
@@ -104,29 +101,6 @@ def test_terminate_exit(start_method, grace_period, caplog) -> None:
 def test_success_first_then_exception(start_method) -> None:
     with pytest.raises(Exception, match="ValueError: legitimate exception"):
         mp.start_processes(succeed_then_raise, (0.1,), nprocs=2, start_method=start_method)
-
-
-def sleep_long(rank, queue) -> None:
-    queue.put(os.getpid())
-    time.sleep(100)
-
-
-def nest(rank, queue, start_method) -> None:
-    context = mp.start_processes(sleep_long, (queue,), nprocs=2, join=False, start_method=start_method)
-    queue.put(os.getpid())
-    context.join()
-
-
-def test_nested(start_method) -> None:
-    """Children of a killed worker end with it; torch has this test but does not collect it."""
-    queue = mp.get_context(start_method).SimpleQueue()
-    context = mp.start_processes(nest, (queue, start_method), join=False, start_method=start_method)
-    pids = {queue.get() for _ in range(3)}
-    os.kill(context.pids()[0], signal.SIGKILL)
-    with pytest.raises(mp.ProcessExitedException, match="SIGKILL"):
-        context.join()
-    wait_until(lambda: not any(map(is_running, pids)), what="the grandchildren's end")
-    queue.close()
 
 
 @pytest.mark.parametrize(

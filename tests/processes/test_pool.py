@@ -12,7 +12,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import clean_environment, is_running, run_python, wait_until
+from tests.helpers.children import run_python, wait_until
 
 WAIT = 60.0
 
@@ -167,21 +167,3 @@ def test_workers_killed_at_random() -> None:
                 assert runs[i] <= 1
         assert 0 < lost < 600
         assert pool.map_async(double, range(10)).get(WAIT) == [2 * i for i in range(10)]
-
-
-def test_workers_end_with_the_process_of_the_pool(start_method: str) -> None:
-    done = run_python(
-        f"""
-        import os, signal, shmtensor.multiprocessing as mp
-        if __name__ == "__main__":
-            pool = mp.get_context({start_method!r}).Pool(2)
-            pool.map(abs, range(10))
-            print(*(worker.pid for worker in pool._pool), flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-        """,
-        env=clean_environment(),
-    )
-    assert done.returncode == -signal.SIGKILL, done
-    pids = [int(pid) for pid in done.stdout.split()]
-    assert len(pids) == 2
-    wait_until(lambda: not any(map(is_running, pids)), what="the workers' end")

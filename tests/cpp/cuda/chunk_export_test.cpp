@@ -89,23 +89,6 @@ struct World {
 
 class Pieces : public SimTest {};
 
-TEST_F(Pieces, ChunkIsExportedOnceAndItsNumberReused) {
-  in_child([] {
-    World world;
-    const auto first = world.share(kChunkSize - 10, 20);
-    EXPECT_EQ(first.base, world.mapped.start());
-    EXPECT_EQ(first.size, 2 * kChunkSize);
-    const auto second = world.share(kChunkSize, 2 * kChunkSize);
-    EXPECT_EQ(world.keeper.kept, 3) << "the middle one was exported already";
-    EXPECT_EQ(first.chunks[1].chunk, second.chunks[0].chunk);
-    world.shared.drop(*world.segment, world.keeper, first.chunks);
-    EXPECT_EQ(world.keeper.chunks.size(), 2U);
-    world.shared.drop(*world.segment, world.keeper, second.chunks);
-    EXPECT_TRUE(world.keeper.chunks.empty());
-    EXPECT_EQ(world.share(0, 1).chunks[0].chunk, 0U);
-  });
-}
-
 TEST_F(Pieces, FailedExportLeaksNothing) {
   in_child([] {
     World world;

@@ -57,25 +57,6 @@ TEST_F(CudaDriver, ReportsMissingFunctions) {
   expect_refusal("libm.so.6 has no cuInit");
 }
 
-TEST_F(CudaDriver, ReportsWhyInitializationFails) {
-  for (const auto& [mode, part] :
-       {std::pair("stub", "LD_LIBRARY_PATH"), std::pair("nodevice", "no GPU is visible"),
-        std::pair("mismatch", "different versions"), std::pair("fabric", "fabric manager")}) {
-    ::setenv("SHMTENSOR_SIM_MODE", mode, 1);
-    expect_refusal(part);
-  }
-}
-
-TEST_F(CudaDriver, MissingFunctionDisablesItsWholeGroup) {
-  ::setenv("SHMTENSOR_LIBCUDA", SHMTENSOR_SIM_BARE, 1);
-  in_child([] {
-    const Driver& driver = Driver::get();
-    EXPECT_FALSE(driver.has_virtual_memory());
-    EXPECT_EQ(driver.cuMemCreate, nullptr);
-    EXPECT_TRUE(driver.has_ipc());
-  });
-}
-
 TEST_F(CudaDriver, RejectsForkedChild) {
   in_child([] {
     static_cast<void>(Driver::get());
