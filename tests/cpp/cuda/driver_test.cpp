@@ -57,20 +57,5 @@ TEST_F(CudaDriver, ReportsMissingFunctions) {
   expect_refusal("libm.so.6 has no cuInit");
 }
 
-TEST_F(CudaDriver, RejectsForkedChild) {
-  in_child([] {
-    static_cast<void>(Driver::get());
-    in_child([] {
-      EXPECT_EQ(Driver::usable(), nullptr);
-      const std::string text = refusal();
-      EXPECT_NE(text.find("spawn"), std::string::npos) << text;
-    });
-  });
-}
-
-TEST_F(CudaDriver, ChildForkedBeforeInitializationMayInitialize) {
-  in_child([] { EXPECT_EQ(refusal(), "none"); });
-}
-
 }  // namespace
 }  // namespace shmtensor::testing

@@ -24,14 +24,19 @@ constexpr std::uint64_t kMost = 96 * kMiB;
 
 class DirectoryTest : public testing::WorldTest {
  protected:
+  void add(const Arena& arena) { arenas_in_session_.add(copy_of(arena), true, *memory_, {}); }
+
   /// An arena of slot 0, which is dead; slot 1 is alive.
   void add_orphan(const Arena& arena) {
     SlotSet dead;
     dead.add(0);
-    auto segment = Segment::open(memory_->id(), arena.segment().number(),
-                                 (*arena.segment().file()).duplicate());
-    arenas_in_session_.add(std::move(segment), false, *memory_, dead);
+    arenas_in_session_.add(copy_of(arena), false, *memory_, dead);
   }
+  [[nodiscard]] std::unique_ptr<Segment> copy_of(const Arena& arena) const {
+    const Segment& segment = arena.segment();
+    return Segment::open(memory_->id(), segment.number(), (*segment.file()).duplicate());
+  }
+
   /// Runs until everything is freed; returns the number of iterations.
   int tend(const Fd& file) {
     int turns = 0;
@@ -63,9 +68,7 @@ TEST_F(DirectoryTest, EmptyOrphanIsReclaimedIncrementallyAndRemoved) {
 
 TEST_F(DirectoryTest, ArenaRetiredBeforeItIsFoundIsAnOrphan) {
   arena_->segment().header().orphaned.store(1);
-  arenas_in_session_.add(Segment::open(memory_->id(), arena_->segment().number(),
-                                       (*arena_->segment().file()).duplicate()),
-                         true, *memory_, {});
+  add(*arena_);
   EXPECT_TRUE(arenas_in_session_.has_orphans());
   arenas_in_session_.reclaim_orphans();
   EXPECT_EQ(arenas_in_session_.find(arena_->segment().number()), nullptr);
@@ -75,11 +78,7 @@ TEST_F(DirectoryTest, OneSweepDoesForSeveralDeadSlots) {
   Peer other(*memory_, 65);
   const auto theirs = other.make_arena();
   const auto seen = other.open_arena(arena_->segment());
-  for (const Arena* arena : {arena_.get(), theirs.get()}) {
-    arenas_in_session_.add(Segment::open(memory_->id(), arena->segment().number(),
-                                         (*arena->segment().file()).duplicate()),
-                           true, *memory_, {});
-  }
+  for (const Arena* arena : {arena_.get(), theirs.get()}) add(*arena);
   const BlockNumber both = *arena_->allocate(64);
   const BlockNumber living = *arena_->allocate(64);
   const Segment& segment = arena_->segment();
@@ -96,9 +95,7 @@ TEST_F(DirectoryTest, OneSweepDoesForSeveralDeadSlots) {
 }
 
 TEST_F(DirectoryTest, ArgumentsOfADeadSlotAreFreedAlsoWithoutAHolder) {
-  arenas_in_session_.add(Segment::open(memory_->id(), arena_->segment().number(),
-                                       (*arena_->segment().file()).duplicate()),
-                         true, *memory_, {});
+  add(*arena_);
   const auto sent = [&](TicketOf of) {
     const BlockNumber block = *arena_->allocate(64);
     static_cast<void>(arena_->send(block, of));

@@ -97,31 +97,6 @@ TEST(ParentDeath, KillsDescendantsOfEveryThread) {
   }
 }
 
-TEST(ParentDeath, SurvivesEndOfCreatingThread) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "handlers do not run in the child of a thread's fork under this sanitizer";
-#endif
-  Lifeline line;
-  pid_t pid = 0;
-  std::thread([&] {
-    pid = ::fork();
-    if (pid != 0) return;
-    line.writer.reset();
-    arm_parent_death_signal(open_parent_death_pipe(line.reader.get()).release());
-    for (;;) ::pause();
-  }).join();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_TRUE(is_alive({pid, 0}));
-  line.writer.reset();
-  int status = 0;
-  if (!eventually([&] { return ::waitpid(pid, &status, WNOHANG) == pid; })) {
-    ADD_FAILURE() << "it keeps running";
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, &status, 0);
-  }
-  EXPECT_EQ(WTERMSIG(status), SIGKILL);
-}
-
 TEST(ParentDeath, SignalFromOtherSenderIsIgnored) {
   Lifeline line;
   Shared<Turn> turn;
