@@ -179,7 +179,9 @@ def test_pytest_run_that_leaves_name_of_dead_session_fails(tmp_path) -> None:
     Path(f"/dev/shm/{name}").unlink(missing_ok=True)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 passed" in done.stdout
-    assert f"the tests left names in /dev/shm: ['{name}']" in done.stdout
+    # Beside it may be names that other tests leave at that moment.
+    (error,) = [line for line in done.stdout.splitlines() if "the tests left names in /dev/shm: [" in line]
+    assert repr(name) in error
 
 
 def test_kept_names_survive_manager_start() -> None:
