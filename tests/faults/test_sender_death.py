@@ -39,9 +39,6 @@ def test_consumer_receives_message_of_dead_sender(ctx, strategy, kind, body) -> 
     whole, part = take(queue)
     assert (whole.numpy() == 5).all()
     assert part.tolist() == [6] * 5
-    queue.close()
-    if kind == "Queue":
-        queue.join_thread()
 
 
 @pytest.mark.thorough

@@ -7,15 +7,7 @@ import pickle
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import importing_tests, output, run_beside, run_python
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_worker_s_writes_are_visible(method) -> None:
-    """Regression: the worker wrote into a copy until something imported shmtensor.multiprocessing."""
-    assert output(run_beside(__file__, "standard_multiprocessing", method)) == "fine\n"
-
+from tests.helpers.children import importing_tests, output, run_python
 
 FIRST = """
     import os, pickle, sys
