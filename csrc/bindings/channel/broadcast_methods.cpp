@@ -39,7 +39,6 @@ PyObject* wait_for_readers(PyObject* self, PyObject* const* given, Py_ssize_t co
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
-    return Py_NewRef(Py_None);
   });
 }
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <type_traits>
 
 #include "bindings/channel/channel_type.hpp"
 #include "bindings/channel/put_get.hpp"
@@ -47,18 +46,7 @@ inline constexpr int kWithNames = METH_FASTCALL | METH_KEYWORDS;
 template <typename Open, auto kFunction, Open& (*kChannel)(PyObject*) = opened<Open>,
           typename Unused>
 PyObject* call_core(PyObject* self, Unused*) {
-  return guarded([&] {
-    auto& core = kChannel(self).core;
-    using Result = std::invoke_result_t<decltype(kFunction), decltype(core)>;
-    if constexpr (std::is_void_v<Result>) {
-      std::invoke(kFunction, core);
-      return Py_NewRef(Py_None);
-    } else if constexpr (std::is_same_v<Result, py::object>) {
-      return std::invoke(kFunction, core).release().ptr();
-    } else {
-      return py::cast(std::invoke(kFunction, core)).release().ptr();
-    }
-  });
+  return guarded([&] { return std::invoke(kFunction, kChannel(self).core); });
 }
 
 template <typename Open>
@@ -68,7 +56,6 @@ PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
         parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);
     Patience patience = to_patience(self, block, timeout);
     put_one(usable<Open>(self), item, channel_of(self).dumps, patience);
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -77,7 +64,6 @@ PyObject* put_nowait(PyObject* self, PyObject* item) {
   return guarded([&] {
     Patience patience(false, 0);
     put_one(usable<Open>(self), item, channel_of(self).dumps, patience);
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -86,7 +72,7 @@ PyObject* get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
   return guarded([&] {
     const auto [block, timeout] = parse<2>("get", given, count, names, {"block", "timeout"}, 0);
     Patience patience = to_patience(self, block, timeout);
-    return get_one(usable<Open>(self), patience).release().ptr();
+    return get_one(usable<Open>(self), patience);
   });
 }
 
@@ -94,7 +80,7 @@ template <typename Open>
 PyObject* get_nowait(PyObject* self, PyObject*) {
   return guarded([&] {
     Patience patience(false, 0);
-    return get_one(usable<Open>(self), patience).release().ptr();
+    return get_one(usable<Open>(self), patience);
   });
 }
 

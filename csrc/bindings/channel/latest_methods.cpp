@@ -13,19 +13,18 @@ PyObject* set_latest(PyObject* self, PyObject* item) {
   return guarded([&] {
     Patience endless(true, std::numeric_limits<double>::infinity());
     put_one(opened<OpenLatest>(self), item, channel_of(self).dumps, endless);
-    return Py_NewRef(Py_None);
   });
 }
 
 PyObject* get_latest(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
+  return guarded([&]() -> py::object {
     const auto [after, timeout] = parse<2>("_newer", given, count, names, {"after", "timeout"}, 1);
     const std::uint64_t known = PyLong_AsUnsignedLongLong(after);
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
     Patience patience(true, to_timeout(self, timeout));
     const auto taken = get_newer(opened<OpenLatest>(self), known, patience);
-    if (!taken) return Py_NewRef(Py_None);
-    return py::make_tuple(taken->first, taken->second).release().ptr();
+    if (!taken) return py::none();
+    return py::make_tuple(taken->first, taken->second);
   });
 }
 

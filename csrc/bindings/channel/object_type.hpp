@@ -40,7 +40,7 @@ std::unique_ptr<OpenReader> open_channel(PyObject* source);
 
 template <typename Open>
 int init(PyObject* self, PyObject* arguments, PyObject*) {
-  return guarded_init([&] {
+  return guarded_status([&] {
     PyObject* const source =
         PyTuple_GET_SIZE(arguments) == 1 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
     std::unique_ptr<Open> open = open_channel<Open>(source);

@@ -27,7 +27,6 @@ PyObject* put_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
       put_one(open, item.ptr(), channel_of(self).dumps, patience);
     }
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -41,7 +40,7 @@ PyObject* get_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
       if (left < 1) throw py::value_error("'most' must be positive");
     }
     Patience patience = to_patience(self, block, timeout);
-    return get_several(usable<OpenQueue>(self), left, patience).release().ptr();
+    return get_several(usable<OpenQueue>(self), left, patience);
   });
 }
 
@@ -107,7 +106,6 @@ PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
       queue.shut_down();
     }
     if (discard != 0) discard_all(queue);
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -116,7 +114,6 @@ PyObject* put_bytes(PyObject* self, PyObject* data) {
     const SimpleBuffer buffer(data);
     Patience endless(true, std::numeric_limits<double>::infinity());
     put_raw(usable<OpenQueue>(self), buffer.bytes(), endless);
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -125,7 +122,7 @@ PyObject* take_either(PyObject* self, PyObject*) {
   return guarded([&] {
     Patience endless(true, std::numeric_limits<double>::infinity());
     auto [raw, object] = get_either(usable<OpenQueue>(self), endless);
-    return py::make_tuple(raw, std::move(object)).release().ptr();
+    return py::make_tuple(raw, std::move(object));
   });
 }
 
@@ -138,7 +135,7 @@ PyObject* wait_for_message(PyObject* self, PyObject* timeout) {
     const auto ready = [&] { return queue.size() != 0 || queue.is_shut_down(); };
     while (!ready()) {
       const std::chrono::nanoseconds left = patience.left();
-      if (left.count() == 0) return PyBool_FromLong(0);
+      if (left.count() == 0) return false;
       {
         const GilRelease release;
         queue.prepare(Attempt::empty, call, left);
@@ -146,7 +143,7 @@ PyObject* wait_for_message(PyObject* self, PyObject* timeout) {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (queue.is_closed()) OpenQueue::throw_closed();
     }
-    return PyBool_FromLong(1);
+    return true;
   });
 }
 
@@ -172,7 +169,6 @@ PyObject* claim_in(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     auto& open = usable<OpenQueue>(self);
     open.claims = py::reinterpret_borrow<py::object>(storage);
     open.core.claim_in(*word);
-    return Py_NewRef(Py_None);
   });
 }
 

@@ -153,17 +153,17 @@ py::object fill(PyObject* self, PyObject* name, PyObject* build, bool waits) {
 }
 
 PyObject* get_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
+  return guarded([&]() -> py::object {
     const auto [name, build, wait] =
         parse<3>("get", given, count, names, {"key", "build", "wait"}, 1);
     OpenCache& open = opened<OpenCache>(self);
     py::object item = find(open, key_of(open.core, name));
     open.core.count(static_cast<bool>(item));
-    if (item) return item.release().ptr();
-    if (build == nullptr || build == Py_None) return Py_NewRef(Py_None);
+    if (item) return item;
+    if (build == nullptr || build == Py_None) return py::none();
     const int waits = wait != nullptr ? PyObject_IsTrue(wait) : 1;
     if (waits < 0) throw py::error_already_set();
-    return fill(self, name, build, waits != 0).release().ptr();
+    return fill(self, name, build, waits != 0);
   });
 }
 
@@ -186,7 +186,7 @@ PyObject* has_item(PyObject* self, PyObject* name) {
     const CacheKey key = key_of(open.core, name);
     const Attempt found = attempt_endlessly(open.core, call, false,
                                             [&] { return open.core.try_find(key, item, call); });
-    return PyBool_FromLong(found == Attempt::done);
+    return found == Attempt::done;
   });
 }
 
@@ -197,7 +197,7 @@ PyObject* remove_item(PyObject* self, PyObject* name) {
     const CacheKey key = key_of(open.core, name);
     const Attempt found =
         attempt_endlessly(open.core, call, false, [&] { return open.core.try_remove(key, call); });
-    return PyBool_FromLong(found == Attempt::done);
+    return found == Attempt::done;
   });
 }
 
@@ -262,7 +262,7 @@ PyObject* add_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     const bool added =
         add_with_room(open, key, static_cast<ItemForm>(to_number(form)), buffer.bytes());
     ensure_manager(*open.session);
-    return PyBool_FromLong(added);
+    return added;
   });
 }
 
@@ -274,7 +274,6 @@ PyObject* set_limit(PyObject* self, PyObject* bytes) {
     open.core.set_max_bytes(most);
     while (most != 0 && open.core.numbers().bytes > most && evict(open, Evict::unheld)) {
     }
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -283,7 +282,6 @@ PyObject* clear(PyObject* self, PyObject*) {
     OpenCache& open = opened<OpenCache>(self);
     while (evict(open, Evict::any)) {
     }
-    return Py_NewRef(Py_None);
   });
 }
 

@@ -209,16 +209,16 @@ PyObject* make(PyObject* self, std::int64_t index) {
 
 // The bytes that access to an item copies, before it is unpickled. Arrays and buffers are views.
 PyObject* copied_bytes(PyObject* self, PyObject* number) {
-  return guarded([&]() -> PyObject* {
+  return guarded([&]() -> std::size_t {
     const Items& items = *as_items(self);
     const Item item = items.table.at(place_of(items, py::handle(number).cast<std::int64_t>()));
     switch (item.form) {
       case ItemForm::plain:
-        return PyLong_FromSize_t(item.bytes.size());
+        return item.bytes.size();
       case ItemForm::buffered:
-        return PyLong_FromSize_t(BufferedItem::parse(item.bytes).pickle.size());
+        return BufferedItem::parse(item.bytes).pickle.size();
       default:
-        return PyLong_FromLong(0);
+        return 0;
     }
   });
 }
@@ -256,7 +256,7 @@ PyObject* subscript(PyObject* self, PyObject* key) {
 // --- making and destroying ---
 
 PyObject* new_items(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  return guarded([&]() -> PyObject* {
+  return guarded([&] {
     PyObject* pieces = nullptr;
     PyObject* selection = nullptr;
     long long first = 0;
@@ -264,7 +264,7 @@ PyObject* new_items(PyTypeObject* type, PyObject* arguments, PyObject*) {
     long long count = -1;
     if (PyArg_ParseTuple(arguments, "O!|LLLO", &PyTuple_Type, &pieces, &first, &step, &count,
                          &selection) == 0) {
-      return nullptr;
+      throw py::error_already_set();
     }
     py::object object = checked(type->tp_alloc(type, 0));
     Items* items = as_items(object.ptr());
@@ -292,7 +292,7 @@ PyObject* new_items(PyTypeObject* type, PyObject* arguments, PyObject*) {
     items->first = first;
     items->step = step;
     items->length = count < 0 ? all : count;
-    return object.release().ptr();
+    return object;
   });
 }
 

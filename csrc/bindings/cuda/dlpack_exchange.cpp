@@ -25,16 +25,6 @@ py::object function(const char* name) {
   return py::module_::import("shmtensor._exchange").attr(name);
 }
 
-/// 0, or -1 with the Python exception for what `body` has thrown.
-template <typename Body>
-int status_of(Body&& body) noexcept {
-  const auto run = [&] {
-    body();
-    return Py_None;
-  };
-  return guarded(run) != nullptr ? 0 : -1;
-}
-
 /// DLPack's code of a tensor's dtype. Throws BufferError if it has none.
 std::uint8_t type_code(const Tensor& tensor) {
   static std::array<std::atomic<std::int16_t>, 256>
@@ -54,14 +44,14 @@ Tensor& tensor_in(void* object) {
 }
 
 int from_object(void* object, Versioned** out) {
-  return status_of([&] {
+  return guarded_status([&] {
     const Tensor& tensor = tensor_in(object);
     *out = export_versioned(tensor, type_code(tensor));
   });
 }
 
 int borrow_from_object(void* object, DlTensor* out) {
-  return status_of([&] {
+  return guarded_status([&] {
     Tensor& tensor = tensor_in(object);
     const py::object storage = storage_of(tensor);
     if (tensor.read_only || as_storage(storage)->read_only()) {
@@ -92,7 +82,7 @@ py::object tensor_over(PyObject* storage, const Versioned& managed) {
 }
 
 int to_object(Versioned* managed, void** out) {
-  return status_of([&] {
+  return guarded_status([&] {
     if (PyObject* const storage = exported_storage(*managed)) {
       *out = tensor_over(storage, *managed).release().ptr();
       managed->deleter(managed);
@@ -117,7 +107,7 @@ void make(const DlTensor& prototype, Versioned** out) {
 // Called with or without the GIL.
 int allocate(DlTensor* prototype, Versioned** out, void* context, ExchangeApi::SetError set_error) {
   const GilAcquire acquire;
-  if (status_of([&] { make(*prototype, out); }) == 0) return 0;
+  if (guarded_status([&] { make(*prototype, out); }) == 0) return 0;
   std::string kind = "RuntimeError";
   std::string message = "out of memory";  // short enough for the strings themselves
   try {

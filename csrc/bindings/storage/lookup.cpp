@@ -29,7 +29,7 @@ PyObject* find_by_address(PyObject*, PyObject* const* arguments, Py_ssize_t coun
     const std::uint64_t address = to_unsigned(arguments[0]);
     const std::uint64_t size = to_unsigned(arguments[1]);
     const py::object found = storage_at(reinterpret_cast<const void*>(address), size);
-    return Py_NewRef(found ? found.ptr() : Py_None);
+    return found ? found : py::none();
   });
 }
 

@@ -52,7 +52,6 @@ PyObject* set_peer(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       PyObject* const before = std::exchange(peer, capsule.release().ptr());
       capsule = py::reinterpret_steal<py::object>(before);  // released after the critical section
     }
-    return Py_NewRef(Py_None);
   });
 }
 

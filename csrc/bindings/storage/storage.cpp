@@ -30,7 +30,7 @@ PyObject* get_readonly(PyObject* self, void*) {
 PyObject* get_filename(PyObject* self, void*) {
   return guarded([&] {
     const Backing& backing = reinterpret_cast<Storage*>(self)->backing();
-    if (backing.kind != Backing::Kind::file) return py::none().release().ptr();
+    if (backing.kind != Backing::Kind::file) return Py_NewRef(Py_None);
     return PyUnicode_DecodeFSDefault(static_cast<FileBacking*>(backing.keeper)->path.c_str());
   });
 }

@@ -13,14 +13,17 @@ py::object new_barrier_storage(std::uint32_t parties) {
 }
 
 // (round, index, is last), or None.
-py::object arrive(OpenBarrier& open) {
-  const SlotNumber slot = open.slot();
-  const std::optional<sync::Barrier::Arrival> arrival = [&] {
-    const GilRelease release;
-    return open.core.arrive(slot);
-  }();
-  if (!arrival) return py::none();
-  return py::make_tuple(arrival->round, arrival->index, arrival->is_last);
+PyObject* arrive(PyObject* self, PyObject*) {
+  return guarded([&]() -> py::object {
+    OpenBarrier& open = opened<OpenBarrier>(self);
+    const SlotNumber slot = open.slot();
+    const std::optional<sync::Barrier::Arrival> arrival = [&] {
+      const GilRelease release;
+      return open.core.arrive(slot);
+    }();
+    if (!arrival) return py::none();
+    return py::make_tuple(arrival->round, arrival->index, arrival->is_last);
+  });
 }
 
 std::uint32_t to_round(PyObject* number) { return static_cast<std::uint32_t>(to_number(number)); }
@@ -52,16 +55,12 @@ PyObject* release_round(PyObject* self, PyObject* number) {
     OpenBarrier& open = opened<OpenBarrier>(self);
     const std::uint32_t round = to_round(number);
     open.core.release(round);
-    const bool done = open.core.state_of(round) == sync::Barrier::Round::done;
-    return Py_NewRef(done ? Py_True : Py_False);
+    return open.core.state_of(round) == sync::Barrier::Round::done;
   });
 }
 
 PyObject* break_round(PyObject* self, PyObject* number) {
-  return guarded([&] {
-    opened<OpenBarrier>(self).core.break_round(to_round(number));
-    return Py_NewRef(Py_None);
-  });
+  return guarded([&] { opened<OpenBarrier>(self).core.break_round(to_round(number)); });
 }
 
 void abort_barrier(sync::Barrier& barrier) { barrier.break_round(); }
@@ -70,16 +69,11 @@ PyObject* disown_barrier(PyObject* self, PyObject*) {
   return guarded([&] {
     OpenBarrier& open = opened<OpenBarrier>(self);
     open.core.disown(open.slot());
-    return Py_NewRef(Py_None);
   });
 }
 
-PyObject* arrive_at(PyObject* self, PyObject*) {
-  return guarded([&] { return arrive(opened<OpenBarrier>(self)).release().ptr(); });
-}
-
 PyMethodDef g_barrier_methods[] = {
-    {"_arrive", arrive_at, METH_NOARGS, nullptr},
+    {"_arrive", arrive, METH_NOARGS, nullptr},
     {"_wait", method(wait_for_round), kWithNames, nullptr},
     {"_release", release_round, METH_O, nullptr},
     {"_break", break_round, METH_O, nullptr},

@@ -21,12 +21,11 @@ PyObject* wait_for_event(PyObject* self, PyObject* const* given, Py_ssize_t coun
     const auto [timeout] = parse<1>("wait", given, count, names, {"timeout"}, 0);
     Patience patience = to_patience(nullptr, timeout);
     const std::uint32_t since = open.core.changes();
-    const bool happened = open.core.has_happened(since) ||
-                          wait_in_slices(*open.session, patience, [&](nanoseconds time) {
-                            open.core.wait(since, time);
-                            return open.core.has_happened(since);
-                          });
-    return Py_NewRef(happened ? Py_True : Py_False);
+    return open.core.has_happened(since) ||
+           wait_in_slices(*open.session, patience, [&](nanoseconds time) {
+             open.core.wait(since, time);
+             return open.core.has_happened(since);
+           });
   });
 }
 
@@ -97,7 +96,7 @@ PyObject* wait_for_condition(PyObject* self, PyObject* const* given, Py_ssize_t 
     const std::size_t place = open.core.enter(open.slot());
     const bool notified = sleep_until_notified(open, owned, place, patience);
     tell_death(lock, owned);
-    return Py_NewRef(notified ? Py_True : Py_False);
+    return notified;
   });
 }
 
@@ -109,7 +108,6 @@ PyObject* notify_threads(PyObject* self, PyObject* const* given, Py_ssize_t coun
     static_cast<void>(owned_lock(lock, "notify"));
     const Py_ssize_t threads = std::clamp<Py_ssize_t>(to_number(number), 0, UINT32_MAX);
     open.core.notify(static_cast<std::uint32_t>(threads));
-    return Py_NewRef(Py_None);
   });
 }
 

@@ -60,10 +60,10 @@ PyObject* acquire(PyObject* self, PyObject* const* given, Py_ssize_t count, PyOb
       const auto [block, timeout] =
           parse<2>("acquire", given, count, names, {"block", "timeout"}, 0);
       Patience patience = to_patience(block, timeout);
-      if (!try_at_once(open) && !wait_for_lock(open, patience)) return Py_NewRef(Py_False);
+      if (!try_at_once(open) && !wait_for_lock(open, patience)) return false;
     }
     tell_death(self, open);
-    return Py_NewRef(Py_True);
+    return true;
   });
 }
 
@@ -79,16 +79,13 @@ PyObject* enter(PyObject* self, PyObject*) {
       release_one(open);
       throw;
     }
-    return Py_NewRef(Py_True);
+    return true;
   });
 }
 
 template <typename Open>
 PyObject* release(PyObject* self, PyObject*) {
-  return guarded([&] {
-    release_one(opened<Open>(self));
-    return Py_NewRef(Py_None);
-  });
+  return guarded([&] { release_one(opened<Open>(self)); });
 }
 
 template <typename Open>
@@ -100,7 +97,7 @@ template <typename Open>
 PyObject* is_mine(PyObject* self, PyObject*) {
   return guarded([&] {
     const Open& open = opened<Open>(self);
-    return Py_NewRef(open.core.is_mine(open.slot()) ? Py_True : Py_False);
+    return open.core.is_mine(open.slot());
   });
 }
 

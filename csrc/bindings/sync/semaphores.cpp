@@ -52,7 +52,7 @@ PyObject* acquire_unit(PyObject* self, PyObject* const* given, Py_ssize_t count,
   return guarded([&] {
     const auto [block, timeout] = parse<2>("acquire", given, count, names, {"block", "timeout"}, 0);
     Patience patience = to_patience(block, timeout);
-    return Py_NewRef(take_unit(opened<OpenSemaphore>(self), patience) ? Py_True : Py_False);
+    return take_unit(opened<OpenSemaphore>(self), patience);
   });
 }
 
@@ -68,7 +68,6 @@ PyObject* release_units(PyObject* self, PyObject* const* given, Py_ssize_t count
       return open.core.release(slot, static_cast<std::uint32_t>(units), time);
     });
     if (result != Taken::done) throw py::value_error("semaphore or lock released too many times");
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -84,7 +83,6 @@ PyObject* disown_units(PyObject* self, PyObject*) {
     OpenSemaphore& open = opened<OpenSemaphore>(self);
     const SlotNumber slot = open.slot();
     static_cast<void>(open.core.disown(slot, OpenSemaphore::kMoment));
-    return Py_NewRef(Py_None);
   });
 }
 

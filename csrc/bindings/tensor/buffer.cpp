@@ -83,8 +83,8 @@ bool fill_quickly(PyObject* self, Py_buffer* view, int flags) {
 // for a buffer first: after the refusal, they read the dtype from `__array_interface__`.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   view->obj = nullptr;
-  const PyObject* done = guarded([&]() -> PyObject* {
-    if (fill_quickly(self, view, flags)) return Py_None;
+  return guarded_status([&] {
+    if (fill_quickly(self, view, flags)) return;
     auto& tensor = *reinterpret_cast<Tensor*>(self);
     const py::object array = to_numpy(tensor);
     if (tensor.dtype_code == kNoCode && (flags & PyBUF_FORMAT) != 0 && !survives_buffer(array)) {
@@ -94,9 +94,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
     // `numpy.ndarray(buffer=tensor)` asks so, ends the buffer immediately, and keeps the tensor
     // alone.
     if ((flags & ~PyBUF_WRITABLE) == PyBUF_ANY_CONTIGUOUS) keep_until_end(tensor);
-    return PyObject_GetBuffer(array.ptr(), view, flags) == 0 ? Py_None : nullptr;
+    if (PyObject_GetBuffer(array.ptr(), view, flags) != 0) throw py::error_already_set();
   });
-  return done != nullptr ? 0 : -1;
 }
 
 void release_buffer(PyObject*, Py_buffer* view) noexcept {

@@ -141,8 +141,8 @@ std::optional<std::int64_t> to_integer(PyObject* part) noexcept {
 PyObject* get_item(PyObject* self, PyObject* key) noexcept {
   return guarded([&] {
     View view(*reinterpret_cast<Tensor*>(self));
-    if (view.add_all(key)) return view.make().release().ptr();
-    return PyObject_CallMethod(self, "_select", "(O)", key);
+    if (view.add_all(key)) return view.make();
+    return checked(PyObject_CallMethod(self, "_select", "(O)", key));
   });
 }
 
@@ -151,16 +151,16 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) noexcept {
     PyErr_SetString(PyExc_TypeError, "a tensor's elements cannot be deleted");
     return -1;
   }
-  const PyObject* done = guarded([&]() -> PyObject* {
+  return guarded_status([&] {
     const Tensor& tensor = *reinterpret_cast<Tensor*>(self);
     const bool on_host = as_storage(storage_of(tensor))->device() < 0;
     if (on_host && is_plain_key(key) && !is_tensor(value)) {
       const py::object array = to_numpy(tensor);
-      return PyObject_SetItem(array.ptr(), key, value) == 0 ? Py_None : nullptr;
+      if (PyObject_SetItem(array.ptr(), key, value) != 0) throw py::error_already_set();
+    } else {
+      checked(PyObject_CallMethod(self, "_assign", "(OO)", key, value));
     }
-    return checked(PyObject_CallMethod(self, "_assign", "(OO)", key, value)) ? Py_None : nullptr;
   });
-  return done != nullptr ? 0 : -1;
 }
 
 PyObject* get_element(PyObject* self, Py_ssize_t index) noexcept {

@@ -48,7 +48,6 @@ PyObject* release(PyObject* self, PyObject*) {
       storage = tensor.storage.exchange(nullptr, std::memory_order_relaxed);
     }
     Py_XDECREF(storage);  // without the section: it may run a program's code
-    return Py_NewRef(Py_None);
   });
 }
 
@@ -62,10 +61,7 @@ PyObject* enter(PyObject* self, PyObject*) {
 PyObject* leave(PyObject* self, PyObject*) { return release(self, nullptr); }
 
 PyObject* keep_memory(PyObject* self, PyObject*) {
-  return guarded([&] {
-    keep_until_end(*reinterpret_cast<Tensor*>(self));
-    return Py_NewRef(Py_None);
-  });
+  return guarded([&] { keep_until_end(*reinterpret_cast<Tensor*>(self)); });
 }
 
 PyObject* get_released(PyObject* self, void*) {

@@ -26,16 +26,14 @@ py::object aliased(const void* address, std::uint64_t size) {
 
 // A tensor of the bytes of a buffer; None unless they are in shared memory.
 PyObject* tensor_over_buffer(PyObject*, PyObject* object) {
-  return guarded([&] {
+  return guarded([&]() -> py::object {
     const SimpleBuffer buffer(object);
     const std::span<const std::byte> bytes = buffer.bytes();
     const py::object storage = aliased(bytes.data(), bytes.size());
-    if (!storage) return Py_NewRef(Py_None);
+    if (!storage) return py::none();
     const std::array shape = {static_cast<std::int64_t>(bytes.size())};
     return new_tensor(storage, to_dtype(py::str("uint8")), shape, {},
-                      bytes.data() - as_storage(storage)->backing().data, buffer.read_only())
-        .release()
-        .ptr();
+                      bytes.data() - as_storage(storage)->backing().data, buffer.read_only());
   });
 }
 
@@ -46,7 +44,7 @@ PyObject* copy_of_buffer(PyObject*, PyObject* object) {
     py::object copy = share_copy(buffer.bytes());
     as_storage(copy)->is_copy.store(true);
     t_copied += buffer.bytes().size();
-    return copy.release().ptr();
+    return copy;
   });
 }
 
@@ -54,7 +52,6 @@ PyObject* mark_copy(PyObject*, PyObject* object) {
   return guarded([&] {
     if (!is_storage(object)) throw py::type_error("not a storage");
     reinterpret_cast<Storage*>(object)->is_copy.store(true);
-    return Py_NewRef(Py_None);
   });
 }
 

@@ -106,9 +106,7 @@ PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
     }
     append(sizes, type.inner);
     return new_tensor(py::reinterpret_borrow<py::object>(storage), type, sizes, steps,
-                      offset == nullptr ? 0 : to_number(offset, "offset"), read_only != 0)
-        .release()
-        .ptr();
+                      offset == nullptr ? 0 : to_number(offset, "offset"), read_only != 0);
   });
 }
 
@@ -132,7 +130,7 @@ py::object array_over(const Tensor& tensor, const py::object& storage) {
 PyObject* layout(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& tensor = *as_tensor(self);
-    return array_over(tensor, storage_of(tensor)).release().ptr();
+    return array_over(tensor, storage_of(tensor));
   });
 }
 
@@ -145,20 +143,20 @@ PyObject* numpy(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObje
       if (is_private < 0) throw py::error_already_set();
       if (is_private != 0) {
         const py::object make = py::module_::import("shmtensor._copies").attr("private_array");
-        return checked(PyObject_CallOneArg(make.ptr(), self)).release().ptr();
+        return checked(PyObject_CallOneArg(make.ptr(), self));
       }
     }
-    return to_numpy(*as_tensor(self)).release().ptr();
+    return to_numpy(*as_tensor(self));
   });
 }
 
 // --- properties ---
 
 PyObject* get_shape(PyObject* self, void*) {
-  return guarded([&] { return to_tuple(unreleased(self).shape()).release().ptr(); });
+  return guarded([&] { return to_tuple(unreleased(self).shape()); });
 }
 PyObject* get_strides(PyObject* self, void*) {
-  return guarded([&] { return to_tuple(unreleased(self).strides()).release().ptr(); });
+  return guarded([&] { return to_tuple(unreleased(self).strides()); });
 }
 PyObject* get_dtype(PyObject* self, void*) {
   return guarded([&] { return Py_NewRef(unreleased(self).dtype); });
@@ -189,7 +187,7 @@ PyObject* get_contiguous(PyObject* self, PyObject*) {
   return guarded([&] { return PyBool_FromLong(unreleased(self).contiguous); });
 }
 PyObject* get_storage(PyObject* self, PyObject*) {
-  return guarded([&] { return storage_of(*as_tensor(self)).release().ptr(); });
+  return guarded([&] { return storage_of(*as_tensor(self)); });
 }
 PyObject* get_offset(PyObject* self, PyObject*) {
   return guarded([&] { return PyLong_FromLongLong(unreleased(self).offset); });
@@ -204,11 +202,10 @@ PyObject* data_ptr(PyObject* self, PyObject*) {
 
 Py_ssize_t length(PyObject* self) {
   Py_ssize_t size = -1;
-  guarded([&] {
+  guarded_status([&] {
     const Tensor& tensor = unreleased(self);
     if (tensor.dims == 0) throw py::type_error("len() of unsized object");
     size = static_cast<Py_ssize_t>(tensor.values[0]);
-    return Py_None;
   });
   return size;
 }
@@ -307,9 +304,7 @@ PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     const long device = count == 4 ? PyLong_AsLong(arguments[3]) : -1;
     if (device == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
     return new_shared_tensor(arguments[0], py::reinterpret_borrow<py::object>(arguments[1]),
-                             arguments[2] == Py_True, static_cast<int>(device))
-        .release()
-        .ptr();
+                             arguments[2] == Py_True, static_cast<int>(device));
   });
 }
 

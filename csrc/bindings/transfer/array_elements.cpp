@@ -56,7 +56,7 @@ py::object new_array(PyTypeObject* kind, PyObject* dtype, PyObject* shape, PyObj
 
 // rebuild_elements(content, dtype, shape, is_fortran, class=ndarray)
 PyObject* rebuild_elements(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded([&] {
+  return guarded([&]() -> py::object {
     PyTypeObject* kind = npy_api::get().PyArray_Type_;
     if (count == 5 && is_array_class(arguments[4])) {
       kind = reinterpret_cast<PyTypeObject*>(arguments[4]);
@@ -68,7 +68,7 @@ PyObject* rebuild_elements(PyObject*, PyObject* const* arguments, Py_ssize_t cou
     if (PyLong_CheckExact(dtype.ptr())) dtype = dtype_of_code(dtype.cast<std::uint8_t>()).object;
     const bool fortran = arguments[3] == Py_True;
     if (!PyBytes_CheckExact(content)) {
-      return new_array(kind, dtype.ptr(), arguments[2], content, fortran).release().ptr();
+      return new_array(kind, dtype.ptr(), arguments[2], content, fortran);
     }
     const py::array made = new_array(kind, dtype.ptr(), arguments[2], Py_None, fortran);
     const std::span<const std::byte> bytes = bytes_of_object(content);
@@ -76,7 +76,7 @@ PyObject* rebuild_elements(PyObject*, PyObject* const* arguments, Py_ssize_t cou
       throw py::value_error("the elements of an array are damaged");
     }
     if (!bytes.empty()) std::memcpy(const_cast<void*>(made.data()), bytes.data(), bytes.size());
-    return Py_NewRef(made.ptr());
+    return made;
   });
 }
 

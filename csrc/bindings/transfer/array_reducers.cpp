@@ -34,8 +34,8 @@ py::object reduce_if_shared(const py::array& array) {
 
 PyObject* reduce_shared(PyObject*, PyObject* array) {
   return guarded([&] {
-    py::object shared = reduce_if_shared(to_array(array));
-    return shared ? shared.release().ptr() : Py_NewRef(Py_None);
+    const py::object shared = reduce_if_shared(to_array(array));
+    return shared ? shared : py::none();
   });
 }
 
@@ -44,19 +44,17 @@ PyObject* reduce_shared(PyObject*, PyObject* array) {
 PyObject* reduce_array(PyObject* reduce_large, PyObject* array) {
   return guarded([&] {
     const py::array known = to_array(array);
-    if (py::object shared = reduce_if_shared(known)) return shared.release().ptr();
-    if (known.nbytes() < g_large.load(std::memory_order_relaxed)) {
-      return reduce_by_itself(known).release().ptr();
-    }
-    return PyObject_CallOneArg(reduce_large, array);
+    if (py::object shared = reduce_if_shared(known)) return shared;
+    if (known.nbytes() < g_large.load(std::memory_order_relaxed)) return reduce_by_itself(known);
+    return checked(PyObject_CallOneArg(reduce_large, array));
   });
 }
 
 PyObject* reduce_in_message(PyObject* array, std::int64_t apart) {
   return guarded([&] {
     const py::array known = to_array(array);
-    if (py::object shared = reduce_if_shared(known)) return shared.release().ptr();
-    return reduce_elements(known, known.nbytes() >= apart).release().ptr();
+    if (py::object shared = reduce_if_shared(known)) return shared;
+    return reduce_elements(known, known.nbytes() >= apart);
   });
 }
 
@@ -77,7 +75,7 @@ PyObject* rebuild_array(PyObject*, PyObject* const* arguments, Py_ssize_t count)
     if (count == 2) {
       array = checked(PyObject_CallMethodOneArg(array.ptr(), g_view, arguments[1]));
     }
-    return array.release().ptr();
+    return array;
   });
 }
 

@@ -87,7 +87,7 @@ PyObject* outgoing_bytes(PyObject*, PyObject* const* arguments, Py_ssize_t count
     if (!found && count == 4) {
       found = make(table, arguments[0], arguments[1], arguments[2], arguments[3]);
     }
-    return found ? found.release().ptr() : Py_NewRef(Py_None);
+    return found ? found : py::none();
   });
 }
 
@@ -106,15 +106,13 @@ PyObject* reduce_outgoing_bytes(PyObject*, PyObject* object) {
 // thread. An entry that remains after an error refers to nothing.
 void forget(const OutgoingBytes& bytes) noexcept {
   const py::error_scope scope;
-  PyObject* const done = guarded([&] {
+  const int status = guarded_status([&] {
     const auto table = py::reinterpret_borrow<py::object>(bytes.table);
     if (!find(table, bytes.key) && PyDict_DelItem(bytes.table, bytes.key) != 0) {
       throw py::error_already_set();
     }
-    return Py_NewRef(Py_None);
   });
-  if (done == nullptr) PyErr_Clear();
-  Py_XDECREF(done);
+  if (status != 0) PyErr_Clear();
 }
 
 void outgoing_dealloc(PyObject* self) {

@@ -96,9 +96,7 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count
   return guarded([&] {
     if (count < 1 || count > 2)
       throw py::type_error("rebuild_tensor takes a handle and perhaps a dtype");
-    return receive_tensor(to_span(arguments[0]), count == 2 ? arguments[1] : nullptr)
-        .release()
-        .ptr();
+    return receive_tensor(to_span(arguments[0]), count == 2 ? arguments[1] : nullptr);
   });
 }
 
@@ -108,21 +106,16 @@ PyObject* rebuild_view(PyObject*, PyObject* const* arguments, Py_ssize_t count) 
       throw py::type_error("rebuild_view takes a storage, a view and perhaps a dtype");
     }
     return tensor_from_view(py::reinterpret_borrow<py::object>(arguments[0]), to_span(arguments[1]),
-                            count == 3 ? arguments[2] : nullptr)
-        .release()
-        .ptr();
+                            count == 3 ? arguments[2] : nullptr);
   });
 }
 
 PyObject* rebuild_storage(PyObject*, PyObject* bytes) {
-  return guarded([&] { return receive_storage(to_span(bytes)).release().ptr(); });
+  return guarded([&] { return receive_storage(to_span(bytes)); });
 }
 
 PyObject* cancel(PyObject*, PyObject* bytes) {
-  return guarded([&] {
-    cancel_handle(to_span(bytes));
-    return Py_NewRef(Py_None);
-  });
+  return guarded([&] { cancel_handle(to_span(bytes)); });
 }
 
 // Return true if the program has imported NumPy, or is importing it.
