@@ -23,7 +23,7 @@ constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise", "keep_newest
 
 py::object new_queue_storage(std::uint64_t limit, std::uint64_t max_bytes, bool counts_copies,
                              bool redeliver, std::string_view label) {
-  py::object storage = new_shared_storage(Queue::bytes(redeliver), default_strategy(), false);
+  py::object storage = new_shared_storage(Queue::bytes(redeliver), false);
   const Backing& backing = as_storage(storage)->backing();
   Queue::create({backing.arena, backing.block}, {.limit = limit,
                                                  .max_bytes = max_bytes,
@@ -40,7 +40,7 @@ py::object new_broadcast_storage(std::uint64_t limit, std::uint64_t max_bytes,
   if (limit == 0 || limit > BroadcastHeader::kMostMessages || found == std::end(kOnFull)) {
     throw py::value_error("no such broadcast");
   }
-  py::object storage = new_shared_storage(BroadcastHeader::bytes(limit), default_strategy(), false);
+  py::object storage = new_shared_storage(BroadcastHeader::bytes(limit), false);
   const Backing& backing = as_storage(storage)->backing();
   Broadcast::create({backing.arena, backing.block},
                     {.limit = limit,
@@ -128,9 +128,7 @@ void channel_dealloc(PyObject* self) {
   delete object.open;
   if (!keeps_block) Py_XDECREF(object.source);
   Py_XDECREF(object.dumps);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
+  free_object(self);
 }
 
 void throw_without_init(const char* name) {
@@ -139,15 +137,13 @@ void throw_without_init(const char* name) {
 }
 
 void add_channels(py::module_& module) {
-  module.add_object("QueueBase", make_type<OpenQueue>("shmtensor._core.QueueBase", g_queue_methods,
-                                                      g_queue_properties, g_members));
-  py::object broadcast = make_type<OpenBroadcast>(
-      "shmtensor._core.BroadcastBase", g_broadcast_methods, g_broadcast_properties, g_members);
-  module.add_object("BroadcastBase", broadcast);
-  g_broadcast_type = reinterpret_cast<PyTypeObject*>(broadcast.release().ptr());
-  module.add_object("BroadcastReaderBase",
-                    make_type<OpenReader>("shmtensor._core.BroadcastReaderBase", g_reader_methods,
-                                          g_reader_properties, g_reader_members));
+  add_channel<OpenQueue>(module, "shmtensor._core.QueueBase", g_queue_methods, g_queue_properties,
+                         g_members);
+  g_broadcast_type =
+      add_channel<OpenBroadcast>(module, "shmtensor._core.BroadcastBase", g_broadcast_methods,
+                                 g_broadcast_properties, g_members);
+  add_channel<OpenReader>(module, "shmtensor._core.BroadcastReaderBase", g_reader_methods,
+                          g_reader_properties, g_reader_members);
   module.def("new_queue_storage", &new_queue_storage, py::arg("limit"), py::arg("max_bytes") = 0,
              py::arg("counts_copies") = false, py::arg("redeliver") = false, py::arg("label") = "");
   module.def("new_broadcast_storage", &new_broadcast_storage);

@@ -41,8 +41,6 @@ py::object loads(std::span<const std::byte> content) {
 // The parcel is null if the message has none.
 py::object decode_content(std::uint32_t kind, std::span<const std::byte> content,
                           IncomingParcel* parcel = nullptr) {
-  const auto* text = reinterpret_cast<const char*>(content.data());
-  const auto size = static_cast<Py_ssize_t>(content.size());
   switch (kind) {
     case kItem:
       return ItemReader(content, parcel).read();
@@ -50,9 +48,9 @@ py::object decode_content(std::uint32_t kind, std::span<const std::byte> content
       return loads(content);
     case kBytes:
     case kRaw:
-      return checked(PyBytes_FromStringAndSize(text, size));
+      return to_bytes(content);
     case kText:
-      return checked(PyUnicode_DecodeUTF8(text, size, nullptr));
+      return to_str(content);
     default:
       throw StaleHandle("a message of a queue is damaged, or of another version of shmtensor");
   }

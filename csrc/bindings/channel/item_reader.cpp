@@ -43,16 +43,10 @@ py::object ItemReader::read_item(bool may_nest) {
       return checked(PyLong_FromLongLong(take_value<long long>()));
     case ItemTag::real:
       return checked(PyFloat_FromDouble(take_value<double>()));
-    case ItemTag::bytes: {
-      const std::span<const std::byte> content = take_sized();
-      return checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(content.data()),
-                                               static_cast<Py_ssize_t>(content.size())));
-    }
-    case ItemTag::text: {
-      const std::span<const std::byte> content = take_sized();
-      return checked(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(content.data()),
-                                          static_cast<Py_ssize_t>(content.size()), nullptr));
-    }
+    case ItemTag::bytes:
+      return to_bytes(take_sized());
+    case ItemTag::text:
+      return to_str(take_sized());
     case ItemTag::tensor:
       return read_tensor();
     case ItemTag::tuple:

@@ -43,9 +43,8 @@ PyMemberDef g_latest_members[] = {kWeakReferences, kStorage, {}};
 }  // namespace
 
 void add_latest(py::module_& module) {
-  module.add_object("LatestBase",
-                    make_type<OpenLatest>("shmtensor._core.LatestBase", g_latest_methods,
-                                          g_latest_properties, g_latest_members));
+  add_channel<OpenLatest>(module, "shmtensor._core.LatestBase", g_latest_methods,
+                          g_latest_properties, g_latest_members);
 }
 
 }  // namespace shmtensor::python

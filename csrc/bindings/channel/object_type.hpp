@@ -14,6 +14,7 @@
 #include "bindings/channel/channel_type.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/errors.hpp"
+#include "bindings/support/objects.hpp"
 #include "session/runtime.hpp"
 
 namespace shmtensor::python {
@@ -62,16 +63,15 @@ inline constexpr PyMemberDef kStorage{"_storage", T_OBJECT_EX, offsetof(ChannelO
 
 // Types without a base in common: a class that derives from two of them is refused by Python.
 template <typename Open>
-py::object make_type(const char* name, PyMethodDef* methods, PyGetSetDef* properties,
-                     PyMemberDef* members) {
+PyTypeObject* add_channel(py::module_& module, const char* name, PyMethodDef* methods,
+                          PyGetSetDef* properties, PyMemberDef* members) {
   PyType_Slot slots[] = {
       {Py_tp_init, slot(init<Open>)}, {Py_tp_dealloc, slot(channel_dealloc)},
       {Py_tp_methods, methods},       {Py_tp_getset, properties},
       {Py_tp_members, members},       {0, nullptr},
   };
-  PyType_Spec spec = {name, sizeof(ChannelObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                      slots};
-  return checked(PyType_FromSpec(&spec));
+  return add_type(module, name, sizeof(ChannelObject), Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                  slots);
 }
 
 }  // namespace shmtensor::python

@@ -27,7 +27,7 @@ QueueName name_of(const py::object& storage) {
 // The block of an end, with the queue into which it writes, and that which it reads; either may be
 // None.
 py::object new_pipe_end_storage(const py::object& written, const py::object& read) {
-  py::object storage = new_shared_storage(sizeof(PipeEnd), default_strategy(), true);
+  py::object storage = new_shared_storage(sizeof(PipeEnd), true);
   const Backing& backing = as_storage(storage)->backing();
   auto& end = *reinterpret_cast<PipeEnd*>(backing.data);
   if (!written.is_none()) end.written.write(name_of(written));

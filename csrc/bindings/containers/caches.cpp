@@ -43,7 +43,7 @@ constexpr int kMostAttempts = 64;
 PyObject* g_keep = nullptr;  // the name of the method that adds an item that was built
 
 py::object new_cache_storage(std::uint64_t max_bytes, std::string_view label) {
-  py::object storage = new_shared_storage(Cache::kBytes, default_strategy(), false);
+  py::object storage = new_shared_storage(Cache::kBytes, false);
   const Backing& backing = as_storage(storage)->backing();
   Cache::create({backing.arena, backing.block}, {.max_bytes = max_bytes, .label = label_of(label)});
   return storage;
@@ -82,8 +82,7 @@ Attempt attempt_endlessly(Source& source, ChannelCall& call, bool waits, Try&& a
 py::object decode(Incoming& item) {
   const auto form = static_cast<ItemForm>(item.kind);
   if (!item.block) {
-    const py::object bytes = checked(PyBytes_FromStringAndSize(
-        reinterpret_cast<const char*>(item.content.data()), static_cast<Py_ssize_t>(item.size)));
+    const py::object bytes = to_bytes(std::span(item.content).first(item.size));
     return load_item(checked(PyMemoryView_FromObject(bytes.ptr())).ptr(), form);
   }
   const Block block = item.block.release();
@@ -333,8 +332,8 @@ PyMemberDef g_cache_members[] = {kWeakReferences, kStorage, {}};
 }  // namespace
 
 void add_caches(py::module_& module) {
-  module.add_object("CacheBase", make_type<OpenCache>("shmtensor._core.CacheBase", g_cache_methods,
-                                                      g_cache_properties, g_cache_members));
+  add_channel<OpenCache>(module, "shmtensor._core.CacheBase", g_cache_methods, g_cache_properties,
+                         g_cache_members);
   module.def("new_cache_storage", &new_cache_storage);
   g_keep = py::str("_keep").release().ptr();
 }

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/read_once.hpp"
 #include "bindings/support/errors.hpp"
+#include "bindings/support/objects.hpp"
 #include "bindings/support/python.hpp"
 #include "containers/item_table.hpp"
 
@@ -88,10 +89,7 @@ PyObject* load_buffered(PyObject* view, const Item& item) {
     PyTuple_SET_ITEM(buffers.ptr(), index++,
                      slice_of(view, item.offset + buffer.offset, buffer.size).release().ptr());
   }
-  const py::object bytes =
-      checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(parsed.pickle.data()),
-                                        static_cast<Py_ssize_t>(parsed.pickle.size())));
-  return load(bytes.ptr(), buffers.ptr());
+  return load(to_bytes(parsed.pickle).ptr(), buffers.ptr());
 }
 
 // Return true if NumPy would follow elements as pointers. Not `hasobject` alone: it is a flag of
@@ -111,8 +109,7 @@ bool has_pointers(const py::object& dtype) {
 // Few dtypes differ in a process, so each is kept under the bytes that describe it, and never
 // replaced: another thread may use it.
 PyObject* dtype_of(std::span<const std::byte> written) {
-  const py::object key = checked(PyBytes_FromStringAndSize(
-      reinterpret_cast<const char*>(written.data()), static_cast<Py_ssize_t>(written.size())));
+  const py::object key = to_bytes(written);
   if (PyObject* known = PyDict_GetItemWithError(g_dtypes, key.ptr())) return Py_NewRef(known);
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   const py::object made = checked(load(key.ptr(), nullptr));
@@ -146,20 +143,15 @@ PyObject* load_array(PyObject* view, const Item& item) {
 
 PyObject* load_pickle(const Item& item) {
   // A copy of a few hundred bytes costs less than a memoryview of them.
-  const py::object bytes =
-      checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(item.bytes.data()),
-                                        static_cast<Py_ssize_t>(item.bytes.size())));
-  return load(bytes.ptr(), nullptr);
+  return load(to_bytes(item.bytes).ptr(), nullptr);
 }
 
 PyObject* load_plain(const Items& items, const Item& item) {
-  const auto* data = reinterpret_cast<const char*>(item.bytes.data());
-  const auto size = static_cast<Py_ssize_t>(item.bytes.size());
   switch (static_cast<ItemKind>(items.table.kind())) {
     case ItemKind::bytes:
-      return PyBytes_FromStringAndSize(data, size);
+      return to_bytes(item.bytes).release().ptr();
     case ItemKind::text:
-      return PyUnicode_DecodeUTF8(data, size, "surrogatepass");
+      return to_str(item.bytes, "surrogatepass").release().ptr();
     case ItemKind::pickle:
       break;
   }
@@ -302,9 +294,7 @@ void dealloc(PyObject* self) {
   Py_XDECREF(items->selection);
   Py_XDECREF(items->views);
   Py_XDECREF(items->owners);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
+  free_object(self);
 }
 
 PyObject* get_pieces(PyObject* self, void*) { return Py_NewRef(as_items(self)->owners); }
@@ -358,7 +348,7 @@ py::object load_item(PyObject* view, ItemForm form) {
 }
 
 void add_item_sequence(py::module_& module) {
-  static PyType_Slot slots[] = {
+  PyType_Slot slots[] = {
       {Py_tp_new, slot(new_items)},
       {Py_tp_dealloc, slot(dealloc)},
       {Py_tp_getset, g_properties},
@@ -369,9 +359,8 @@ void add_item_sequence(py::module_& module) {
       {Py_mp_subscript, slot(subscript)},
       {0, nullptr},
   };
-  static PyType_Spec spec = {"shmtensor._core.ItemsBase", sizeof(Items), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-  module.add_object("ItemsBase", checked(PyType_FromSpec(&spec)).release());
+  add_type(module, "shmtensor._core.ItemsBase", sizeof(Items),
+           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots);
   g_loads = py::object(py::module_::import("pickle").attr("loads")).release().ptr();
   g_buffers = py::make_tuple("buffers").release().ptr();
   g_select = py::str("_select").release().ptr();

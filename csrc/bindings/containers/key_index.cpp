@@ -12,7 +12,7 @@ namespace {
 py::object from_key(const Key& key) {
   if (const auto* number = std::get_if<std::int64_t>(&key)) return py::int_(*number);
   const auto text = std::get<std::string_view>(key);
-  return checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr));
+  return to_str(std::as_bytes(std::span(text)));
 }
 
 /// Keeps the memory that it reads alive.

@@ -19,8 +19,7 @@ namespace {
 class DeviceTensor {
  public:
   explicit DeviceTensor(const py::object& object) {
-    if (!is_tensor(object.ptr())) throw py::type_error("not a tensor");
-    tensor_ = reinterpret_cast<Tensor*>(object.ptr());
+    tensor_ = &to_tensor(object.ptr());
     storage_ = storage_of(*tensor_);
     if (storage().device() < 0) throw py::type_error("the tensor is not on a GPU");
   }

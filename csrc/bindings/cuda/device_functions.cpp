@@ -31,8 +31,7 @@ void join_stream(int device, std::uint64_t memory, std::uint64_t stream) {
 }
 
 void join_users(const py::object& object) {
-  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
-  const Storage& storage = *as_storage(object);
+  const Storage& storage = to_storage(object.ptr());
   const GilRelease release;
   cuda::join_users(cuda::Gpu::get(storage.device()), cuda::address_of(storage.backing().data));
 }
@@ -92,14 +91,10 @@ void add_device_functions(py::module_& module) {
   module.def("cuda_device_of", &cuda::device_of, unlocked);
   module.def("cuda_context_of", &context_of);
   module.def("cuda_pointer_facts", &pointer_facts);
-  module.def("cuda_is_exposed", [](const py::object& storage) {
-    if (!is_storage(storage.ptr())) throw py::type_error("not a storage");
-    return as_storage(storage)->exposed.load();
-  });
-  module.def("device_number", [](const py::object& storage) {
-    if (!is_storage(storage.ptr())) throw py::type_error("not a storage");
-    return as_storage(storage)->device();
-  });
+  module.def("cuda_is_exposed",
+             [](const py::object& storage) { return to_storage(storage.ptr()).exposed.load(); });
+  module.def("device_number",
+             [](const py::object& storage) { return to_storage(storage.ptr()).device(); });
 }
 
 }  // namespace shmtensor::python

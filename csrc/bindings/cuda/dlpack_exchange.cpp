@@ -38,21 +38,16 @@ std::uint8_t type_code(const Tensor& tensor) {
   return code;
 }
 
-Tensor& tensor_in(void* object) {
-  if (!is_tensor(static_cast<PyObject*>(object))) throw py::type_error("not a tensor");
-  return *static_cast<Tensor*>(object);
-}
-
 int from_object(void* object, Versioned** out) {
   return guarded_status([&] {
-    const Tensor& tensor = tensor_in(object);
+    const Tensor& tensor = to_tensor(static_cast<PyObject*>(object));
     *out = export_versioned(tensor, type_code(tensor));
   });
 }
 
 int borrow_from_object(void* object, DlTensor* out) {
   return guarded_status([&] {
-    Tensor& tensor = tensor_in(object);
+    Tensor& tensor = to_tensor(static_cast<PyObject*>(object));
     const py::object storage = storage_of(tensor);
     if (tensor.read_only || as_storage(storage)->read_only()) {
       throw py::buffer_error(
@@ -96,12 +91,11 @@ int to_object(Versioned* managed, void** out) {
 
 void make(const DlTensor& prototype, Versioned** out) {
   if (prototype.dtype.lanes != 1) throw py::buffer_error("DLPack's vector types are not supported");
-  py::tuple shape(static_cast<std::size_t>(prototype.dims));
-  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = prototype.shape[i];
+  const std::span shape(prototype.shape, static_cast<std::size_t>(prototype.dims));
   const py::object tensor =
-      function("allocate")(shape, prototype.dtype.code, prototype.dtype.bits,
+      function("allocate")(to_tuple(shape), prototype.dtype.code, prototype.dtype.bits,
                            py::make_tuple(prototype.device.type, prototype.device.number));
-  *out = export_versioned(tensor_in(tensor.ptr()), prototype.dtype.code);
+  *out = export_versioned(to_tensor(tensor.ptr()), prototype.dtype.code);
 }
 
 // Called with or without the GIL.

@@ -68,8 +68,7 @@ py::object pack_in_capsule(const Tensor& tensor, std::uint8_t code, const py::ob
 }
 
 py::object to_dlpack(const py::object& object, int code, bool versioned) {
-  if (!is_tensor(object.ptr())) throw py::type_error("not a tensor");
-  const Tensor& tensor = *reinterpret_cast<Tensor*>(object.ptr());
+  const Tensor& tensor = to_tensor(object.ptr());
   const py::object owner = storage_of(tensor);
   Storage& storage = *as_storage(owner);
   if (!versioned && (tensor.read_only || storage.read_only())) {

@@ -12,12 +12,6 @@ using dlpack::DlTensor;
 using dlpack::Plain;
 using dlpack::Versioned;
 
-py::tuple to_tuple(const std::int64_t* values, std::int32_t count) {
-  py::tuple tuple(static_cast<std::size_t>(count));
-  for (std::int32_t i = 0; i < count; ++i) tuple[static_cast<std::size_t>(i)] = values[i];
-  return tuple;
-}
-
 // Takes over the tensor in the capsule: the new capsule releases it with its last reference. Null
 // if the capsule has another name. Of several threads, one takes over.
 template <typename Managed>
@@ -34,9 +28,7 @@ py::object take_over(const py::object& capsule, const char* used_name) {
     auto* taken = static_cast<Managed*>(PyCapsule_GetPointer(object, nullptr));
     if (taken->deleter != nullptr) taken->deleter(taken);
   };
-  PyObject* owner = PyCapsule_New(managed, nullptr, release);
-  if (owner == nullptr) throw py::error_already_set();  // no memory: the tensor is never released
-  return py::reinterpret_steal<py::object>(owner);
+  return checked(PyCapsule_New(managed, nullptr, release));  // no memory: it is never released
 }
 
 template <typename Managed>
@@ -50,10 +42,11 @@ py::tuple describe_array(const DlTensor& tensor, bool read_only, const py::objec
                            " dimensions; there may be " + std::to_string(kMaxDims));
   }
   if (tensor.dtype.lanes != 1) throw py::buffer_error("DLPack's vector types are not supported");
+  const auto dims = static_cast<std::size_t>(tensor.dims);
   const py::object strides =
-      tensor.strides != nullptr ? py::object(to_tuple(tensor.strides, tensor.dims)) : py::none();
+      tensor.strides != nullptr ? to_tuple({tensor.strides, dims}) : py::none();
   return py::make_tuple(owner, reinterpret_cast<std::uint64_t>(tensor.data) + tensor.byte_offset,
-                        read_only, to_tuple(tensor.shape, tensor.dims), strides,
+                        read_only, to_tuple({tensor.shape, dims}), strides,
                         py::make_tuple(tensor.dtype.code, tensor.dtype.bits));
 }
 

@@ -20,8 +20,7 @@ namespace {
 class BlockWatch {
  public:
   explicit BlockWatch(const py::object& storage) {
-    if (!is_storage(storage.ptr())) throw py::type_error("not a storage");
-    const Backing& backing = as_storage(storage)->backing();
+    const Backing& backing = to_storage(storage.ptr()).backing();
     if (backing.kind != Backing::Kind::block) throw py::type_error("not a block");
     arena_ = PinnedArena(*backing.arena);
     block_ = backing.block;

@@ -117,8 +117,7 @@ void release_ended() noexcept {
 // The address of the storage's bytes in pinned memory, or 0 if they cannot be pinned. The first
 // address stays valid as long as the storage.
 std::uintptr_t pin_storage(const py::object& object) {
-  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
-  Storage& storage = *as_storage(object);
+  Storage& storage = to_storage(object.ptr());
   const Backing& backing = storage.first;
   if (backing.kind != Backing::Kind::block || backing.device >= 0 ||
       backing.access == Access::read_only) {

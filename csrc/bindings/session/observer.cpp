@@ -110,8 +110,7 @@ py::dict describe(const QueueSummary& queue) {
                             : queue.is_cache  ? "cache"
                             : queue.shut_down ? "shut down"
                                               : "open";
-  return py::dict("label"_a = checked(PyUnicode_DecodeUTF8(
-                      label.data(), static_cast<Py_ssize_t>(label.size()), "replace")),
+  return py::dict("label"_a = to_str(std::as_bytes(std::span(label)), "replace"),
                   "arena"_a = queue.arena, "block"_a = queue.block, "state"_a = state,
                   "messages"_a = queue.messages, "limit"_a = queue.limit, "put"_a = queue.put,
                   "bytes"_a = queue.bytes, "max_bytes"_a = queue.max_bytes,

@@ -34,8 +34,7 @@ py::object new_object_for(Arena* arena, BlockNumber block, Access access) {
 // The same block without the right to write: another object over another mapping, unless `object`
 // is read-only. For a process that has written a block and releases the writable object.
 py::object readonly_storage(const py::object& object) {
-  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
-  const Backing& backing = as_storage(object)->backing();
+  const Backing& backing = to_storage(object.ptr()).backing();
   if (backing.kind != Backing::Kind::block || backing.access == Access::read_only) return object;
   Arena* arena = backing.arena;
   const std::span<std::byte> bytes = arena->bytes(backing.block, Access::read_only);
@@ -104,8 +103,8 @@ py::object adopt_block(Arena* arena, BlockNumber block, Access access) {
   return wrap_block(arena, block, access);
 }
 
-py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed) {
-  const Block block = allocate_block(home(), size, strategy);
+py::object new_shared_storage(std::uint64_t size, bool zeroed) {
+  const Block block = allocate_block(home(), size, default_strategy());
   py::object object = wrap_block(block.arena, block.number, Access::read_write);
   trim_if_due(*block.arena);
   if (zeroed) {
@@ -116,16 +115,14 @@ py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed
 }
 
 py::object share_copy(std::span<const std::byte> bytes) {
-  py::object copy = new_shared_storage(bytes.size(), default_strategy(), false);
+  py::object copy = new_shared_storage(bytes.size(), false);
   std::byte* const to = as_storage(copy)->first.data;
   without_gil_if(bytes.size() >= kLong, [&] { std::memcpy(to, bytes.data(), bytes.size()); });
   return copy;
 }
 
 void add_allocation(py::module_& module) {
-  module.def("new_storage", [](std::uint64_t size, bool zeroed) {
-    return new_shared_storage(size, default_strategy(), zeroed);
-  });
+  module.def("new_storage", &new_shared_storage);
   module.def("readonly_storage", &readonly_storage);
 }
 

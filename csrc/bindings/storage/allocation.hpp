@@ -23,8 +23,9 @@ namespace shmtensor::python {
 /// The same for a block that was received: looks for the known object first.
 [[nodiscard]] py::object adopt_block(Arena* arena, BlockNumber block, Access access);
 
-/// A storage over a new block of this process's arena. Starts a session if there is none.
-[[nodiscard]] py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed);
+/// A storage over a new block of this process's arena, of the default strategy. Starts a session if
+/// there is none.
+[[nodiscard]] py::object new_shared_storage(std::uint64_t size, bool zeroed);
 
 /// A storage over a new block with a copy of the bytes. Releases the GIL while it copies many.
 [[nodiscard]] py::object share_copy(std::span<const std::byte> bytes);

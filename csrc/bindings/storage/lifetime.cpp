@@ -115,9 +115,7 @@ void storage_dealloc(PyObject* self) {
     delete current;
   }
   if (current != nullptr) release_backing(storage, storage->first);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
+  free_object(self);
 }
 
 void add_lifetime(py::module_& module) {

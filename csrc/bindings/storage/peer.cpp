@@ -27,11 +27,11 @@ void free_number(PyObject* capsule) {
 // The other library's storage, or None if there is none or it has ended.
 PyObject* peer_of(PyObject*, PyObject* object) {
   return guarded([&] {
-    if (!is_storage(object)) throw py::type_error("not a storage");
+    const Storage& storage = to_storage(object);
     py::object capsule;
     {
       const py::scoped_critical_section guard{py::handle(object)};
-      capsule = py::reinterpret_borrow<py::object>(reinterpret_cast<Storage*>(object)->peer);
+      capsule = py::reinterpret_borrow<py::object>(storage.peer);
     }
     if (!capsule) return Py_NewRef(Py_None);
     auto* const number = static_cast<PyObject*>(PyCapsule_GetPointer(capsule.ptr(), kPeerName));

@@ -10,8 +10,7 @@ namespace {
 // (strategy, arena, block, number of processes that hold it); None for other memory than blocks.
 // The storage holds the block, hence the arena.
 py::object place_of(const py::object& object) {
-  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
-  const Backing& backing = as_storage(object)->backing();
+  const Backing& backing = to_storage(object.ptr()).backing();
   if (backing.kind != Backing::Kind::block) return py::none();
   const Segment& segment = backing.arena->segment();
   return py::make_tuple(name_of(segment.strategy()), segment.number(), backing.block,

@@ -22,8 +22,7 @@ namespace {
 class PrivateView {
  public:
   explicit PrivateView(py::object storage) : storage_(std::move(storage)) {
-    if (!is_storage(storage_.ptr())) throw py::type_error("not a storage");
-    const Backing& backing = as_storage(storage_)->backing();
+    const Backing& backing = to_storage(storage_.ptr()).backing();
     if (backing.kind != Backing::Kind::block || backing.device >= 0) {
       throw py::type_error("not a block of host memory");
     }

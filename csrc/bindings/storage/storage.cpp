@@ -174,7 +174,7 @@ void set_default_strategy(const std::string& name) {
 }
 
 py::tuple file_identity(const py::object& object) {
-  const Backing& backing = as_storage(object)->backing();
+  const Backing& backing = to_storage(object.ptr()).backing();
   if (backing.kind != Backing::Kind::file) throw py::type_error("the storage is not a file's");
   const FileIdentity& identity = static_cast<FileBacking*>(backing.keeper)->file.identity;
   return py::make_tuple(identity.device, identity.inode);
@@ -184,10 +184,15 @@ py::tuple file_identity(const py::object& object) {
 
 bool is_storage(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
 
+Storage& to_storage(PyObject* object) {
+  if (!is_storage(object)) throw py::type_error("not a storage");
+  return *reinterpret_cast<Storage*>(object);
+}
+
 Strategy default_strategy() noexcept { return g_strategy.load(std::memory_order_relaxed); }
 
 void add_storage(py::module_& module) {
-  static PyType_Slot slots[] = {
+  PyType_Slot slots[] = {
       {Py_tp_dealloc, slot(storage_dealloc)},
       {Py_tp_getset, g_properties},
       {Py_tp_methods, g_methods},
@@ -196,12 +201,9 @@ void add_storage(py::module_& module) {
       {Py_sq_length, slot(length)},
       {0, nullptr},
   };
-  static PyType_Spec spec = {
-      "shmtensor._core.StorageBase", sizeof(Storage), 0,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-  py::object type = checked(PyType_FromSpec(&spec));
-  g_base = reinterpret_cast<PyTypeObject*>(type.ptr());
-  module.add_object("StorageBase", type.release());
+  constexpr unsigned kFlags =
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  g_base = add_type(module, "shmtensor._core.StorageBase", sizeof(Storage), kFlags, slots);
 
   module.def("borrow_storage", &borrow_storage);
   module.def("storage_from_file", &storage_from_file);

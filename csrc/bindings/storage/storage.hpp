@@ -63,6 +63,8 @@ struct Storage {
 };
 
 [[nodiscard]] bool is_storage(PyObject* object) noexcept;
+/// The object as a storage. Throws TypeError.
+[[nodiscard]] Storage& to_storage(PyObject* object);
 [[nodiscard]] inline Storage* as_storage(const py::object& object) noexcept {
   return reinterpret_cast<Storage*>(object.ptr());
 }

@@ -10,8 +10,7 @@ namespace shmtensor::python {
 namespace {
 
 Atomic<std::uint64_t>& word_of(const py::object& object, std::uint64_t index) {
-  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
-  const Storage& storage = *as_storage(object);
+  const Storage& storage = to_storage(object.ptr());
   if (storage.device() >= 0 || storage.read_only()) throw py::value_error("not writable words");
   if (index >= storage.size / sizeof(std::uint64_t)) throw py::index_error("no such word");
   return reinterpret_cast<Atomic<std::uint64_t>*>(storage.backing().data)[index];
@@ -29,8 +28,7 @@ bool compare_exchange(const py::object& storage, std::uint64_t index, std::uint6
 // In the slot of this process in the session of the words, where an observer reads it. Without a
 // system call: a task may be small.
 void note_task(const py::object& words, bool runs) {
-  if (!is_storage(words.ptr())) throw py::type_error("not a storage");
-  const Backing& backing = as_storage(words)->backing();
+  const Backing& backing = to_storage(words.ptr()).backing();
   if (backing.kind != Backing::Kind::block || !backing.arena->member().has_slot()) return;
   const Member& self = backing.arena->member();
   self.memory().slot(self.slot()).busy_since.store(runs ? monotonic_nanoseconds() : 0);

@@ -1,5 +1,7 @@
 #include "bindings/support/objects.hpp"
 
+#include <cstring>
+
 #if defined(Py_GIL_DISABLED) && PY_VERSION_HEX < 0x030E0000
 #include <atomic>
 #endif
@@ -10,6 +12,20 @@ py::object new_untracked(PyTypeObject* type) {
   py::object object = checked(type->tp_alloc(type, 0));
   if (PyObject_GC_IsTracked(object.ptr()) != 0) PyObject_GC_UnTrack(object.ptr());
   return object;
+}
+
+void free_object(PyObject* object) noexcept {
+  PyTypeObject* const type = Py_TYPE(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyTypeObject* add_type(py::module_& module, const char* name, std::size_t size, unsigned flags,
+                       PyType_Slot* slots) {
+  PyType_Spec spec = {name, static_cast<int>(size), 0, flags, slots};
+  py::object type = checked(PyType_FromSpec(&spec));
+  module.add_object(std::strrchr(name, '.') + 1, type);
+  return reinterpret_cast<PyTypeObject*>(type.release().ptr());
 }
 
 #if !defined(Py_GIL_DISABLED)

@@ -16,4 +16,12 @@ void enable_try_incref(PyObject* object) noexcept;
 /// collector could follow: it would visit each object without effect.
 [[nodiscard]] py::object new_untracked(PyTypeObject* type);
 
+/// The end of `tp_dealloc` of such a type: frees the memory of the object.
+void free_object(PyObject* object) noexcept;
+
+/// Makes a type with the name "shmtensor._core.Name", which must stay, and adds it to the module.
+/// The type stays until the process ends.
+PyTypeObject* add_type(py::module_& module, const char* name, std::size_t size, unsigned flags,
+                       PyType_Slot* slots);
+
 }  // namespace shmtensor::python

@@ -47,4 +47,16 @@ inline py::object checked(PyObject* object) {
   return py::reinterpret_steal<py::object>(object);
 }
 
+/// A bytes object with a copy of the bytes.
+inline py::object to_bytes(std::span<const std::byte> bytes) {
+  return checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()),
+                                           static_cast<Py_ssize_t>(bytes.size())));
+}
+
+/// A str of UTF-8. `errors`, as of `bytes.decode`, is null for "strict".
+inline py::object to_str(std::span<const std::byte> utf8, const char* errors = nullptr) {
+  return checked(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(utf8.data()),
+                                      static_cast<Py_ssize_t>(utf8.size()), errors));
+}
+
 }  // namespace shmtensor::python

@@ -98,8 +98,8 @@ PyGetSetDef g_barrier_properties[] = {
 }  // namespace
 
 void add_barriers(py::module_& module) {
-  add_primitive<OpenBarrier>(module, "BarrierBase", "shmtensor._core.BarrierBase",
-                             g_barrier_methods, g_barrier_properties);
+  add_primitive<OpenBarrier>(module, "shmtensor._core.BarrierBase", g_barrier_methods,
+                             g_barrier_properties);
   module.def("new_barrier_storage", &new_barrier_storage);
 }
 

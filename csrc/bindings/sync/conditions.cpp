@@ -120,9 +120,8 @@ PyMethodDef g_condition_methods[] = {
 }  // namespace
 
 void add_conditions(py::module_& module) {
-  add_primitive<OpenEvent>(module, "EventBase", "shmtensor._core.EventBase", g_event_methods);
-  add_primitive<OpenCondition>(module, "ConditionBase", "shmtensor._core.ConditionBase",
-                               g_condition_methods);
+  add_primitive<OpenEvent>(module, "shmtensor._core.EventBase", g_event_methods);
+  add_primitive<OpenCondition>(module, "shmtensor._core.ConditionBase", g_condition_methods);
   module.def("new_event_storage", &new_event_storage);
   module.def("new_condition_storage", &new_condition_storage);
 }

@@ -161,11 +161,11 @@ void tell(PyObject* lock, const sync::Death& death) {
 }
 
 void add_locks(py::module_& module) {
-  g_lock_type = add_primitive<OpenLock>(module, "LockBase", "shmtensor._core.LockBase",
-                                        g_methods<OpenLock>, g_properties<OpenLock>);
-  g_recursive_type = add_primitive<OpenRecursiveLock>(
-      module, "RLockBase", "shmtensor._core.RLockBase", g_methods<OpenRecursiveLock>,
-      g_properties<OpenRecursiveLock>);
+  g_lock_type = add_primitive<OpenLock>(module, "shmtensor._core.LockBase", g_methods<OpenLock>,
+                                        g_properties<OpenLock>);
+  g_recursive_type = add_primitive<OpenRecursiveLock>(module, "shmtensor._core.RLockBase",
+                                                      g_methods<OpenRecursiveLock>,
+                                                      g_properties<OpenRecursiveLock>);
   module.def("new_lock_storage", &new_lock_storage);
 }
 

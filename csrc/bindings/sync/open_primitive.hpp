@@ -127,8 +127,7 @@ inline void tell_death(PyObject* lock, OpenLock& open) {
 /// A storage over a new block in which `create(block)` makes a primitive.
 template <typename Create>
 py::object new_primitive(std::size_t bytes, Create&& create) {
-  py::object storage =
-      new_shared_storage(std::max(bytes, sync::kProcesses), default_strategy(), false);
+  py::object storage = new_shared_storage(std::max(bytes, sync::kProcesses), false);
   const Backing& backing = as_storage(storage)->backing();
   std::forward<Create>(create)(bytes_of(backing.arena, backing.block, Access::read_write));
   backing.arena->set_contents(backing.block, sync::kContents);
@@ -137,14 +136,12 @@ py::object new_primitive(std::size_t bytes, Create&& create) {
 
 /// Adds a type of primitives to the module.
 template <typename Open>
-PyTypeObject* add_primitive(py::module_& module, const char* name, const char* full_name,
-                            PyMethodDef* methods, PyGetSetDef* properties = nullptr) {
+PyTypeObject* add_primitive(py::module_& module, const char* name, PyMethodDef* methods,
+                            PyGetSetDef* properties = nullptr) {
   static PyGetSetDef no_properties[] = {{}};
   static PyMemberDef members[] = {kWeakReferences, kStorage, {}};
-  py::object type = make_type<Open>(full_name, methods,
-                                    properties != nullptr ? properties : no_properties, members);
-  module.add_object(name, type);
-  return reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  return add_channel<Open>(module, name, methods,
+                           properties != nullptr ? properties : no_properties, members);
 }
 
 }  // namespace shmtensor::python

@@ -101,8 +101,7 @@ PyMethodDef g_semaphore_methods[] = {
 }  // namespace
 
 void add_semaphores(py::module_& module) {
-  add_primitive<OpenSemaphore>(module, "SemaphoreBase", "shmtensor._core.SemaphoreBase",
-                               g_semaphore_methods);
+  add_primitive<OpenSemaphore>(module, "shmtensor._core.SemaphoreBase", g_semaphore_methods);
   module.def("new_semaphore_storage", &new_semaphore_storage);
 }
 

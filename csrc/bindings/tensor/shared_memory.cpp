@@ -49,10 +49,7 @@ PyObject* copy_of_buffer(PyObject*, PyObject* object) {
 }
 
 PyObject* mark_copy(PyObject*, PyObject* object) {
-  return guarded([&] {
-    if (!is_storage(object)) throw py::type_error("not a storage");
-    reinterpret_cast<Storage*>(object)->is_copy.store(true);
-  });
+  return guarded([&] { to_storage(object).is_copy.store(true); });
 }
 
 PyMethodDef g_shared_functions[] = {

@@ -39,9 +39,7 @@ void tensor_dealloc(PyObject* self) {
   Py_XDECREF(tensor->storage.load(std::memory_order_relaxed));
   Py_XDECREF(tensor->kept);
   Py_XDECREF(tensor->dtype);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
+  free_object(self);
 }
 
 // Nothing is checked.
@@ -292,7 +290,7 @@ py::object new_shared_tensor(PyObject* shape, const py::object& dtype, bool zero
   append(dims, type.inner);
   const auto bytes = static_cast<std::uint64_t>(checked_bytes(dims, type.item_size));
   const py::object storage = device >= 0 ? device_support().allocate(bytes, device, zeroed)
-                                         : new_shared_storage(bytes, default_strategy(), zeroed);
+                                         : new_shared_storage(bytes, zeroed);
   return new_tensor(storage, type, dims, {}, 0, false);
 }
 
@@ -378,6 +376,11 @@ std::int64_t* element_strides_of(Tensor& tensor) {
 
 bool is_tensor(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
 
+Tensor& to_tensor(PyObject* object) {
+  if (!is_tensor(object)) throw py::type_error("not a tensor");
+  return *as_tensor(object);
+}
+
 bool is_tensor_class(PyObject* kind) noexcept {
   return PyType_Check(kind) != 0 &&
          PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(kind), g_base) != 0;
@@ -407,11 +410,8 @@ void add_tensor(py::module_& module) {
   slots.push_back({0, nullptr});
   // Not tracked by the garbage collector, whose visits took a third of the time of a list of
   // 100,000 tensors.
-  PyType_Spec spec = {"shmtensor._core.TensorBase", sizeof(Tensor), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots.data()};
-  py::object type = checked(PyType_FromSpec(&spec));
-  g_base = reinterpret_cast<PyTypeObject*>(type.ptr());
-  module.add_object("TensorBase", type.release());
+  g_base = add_type(module, "shmtensor._core.TensorBase", sizeof(Tensor),
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots.data());
   if (PyModule_AddFunctions(module.ptr(), g_tensor_functions) != 0) throw py::error_already_set();
   module.def("register_tensor_class",
              [](const py::object& tensor, const py::object& ndarray, const py::object& integer) {

@@ -64,6 +64,8 @@ void write_element_strides(const Tensor& tensor, std::int64_t* out);
 [[nodiscard]] bool is_numpy_integer(PyObject* object) noexcept;
 
 [[nodiscard]] bool is_tensor(PyObject* object) noexcept;
+/// The object as a tensor. Throws TypeError.
+[[nodiscard]] Tensor& to_tensor(PyObject* object);
 /// Return true for the class of tensors and its base.
 [[nodiscard]] bool is_tensor_class(PyObject* kind) noexcept;
 

@@ -43,7 +43,8 @@ py::object buffer_of(const py::array& array) {
 }
 
 py::object bytes_with(const py::array& array) {
-  return checked(PyBytes_FromStringAndSize(static_cast<const char*>(array.data()), array.nbytes()));
+  return to_bytes(
+      {static_cast<const std::byte*>(array.data()), static_cast<std::size_t>(array.nbytes())});
 }
 
 py::object new_array(PyTypeObject* kind, PyObject* dtype, PyObject* shape, PyObject* buffer,

@@ -4,6 +4,7 @@
 
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/errors.hpp"
+#include "bindings/support/objects.hpp"
 #include "bindings/transfer/send_receive.hpp"
 
 namespace shmtensor::python {
@@ -122,9 +123,7 @@ void outgoing_dealloc(PyObject* self) {
   Py_XDECREF(bytes.owner);
   Py_XDECREF(bytes.table);
   Py_XDECREF(bytes.key);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
+  free_object(self);
 }
 
 PyMemberDef g_outgoing_members[] = {
@@ -142,16 +141,13 @@ PyMethodDef g_outgoing_functions[] = {
 }  // namespace
 
 void add_outgoing_bytes(py::module_& module) {
-  static PyType_Slot slots[] = {
+  PyType_Slot slots[] = {
       {Py_tp_dealloc, slot(outgoing_dealloc)},
       {Py_tp_members, g_outgoing_members},
       {0, nullptr},
   };
-  static PyType_Spec spec = {"shmtensor._core.OutgoingBytes", sizeof(OutgoingBytes), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-  py::object type = checked(PyType_FromSpec(&spec));
-  g_outgoing_type = reinterpret_cast<PyTypeObject*>(type.ptr());
-  module.add_object("OutgoingBytes", type.release());
+  g_outgoing_type = add_type(module, "shmtensor._core.OutgoingBytes", sizeof(OutgoingBytes),
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
   g_table_name = checked(PyUnicode_InternFromString("shmtensor.outgoing_bytes")).release().ptr();
   g_rebuild_sent = py::object(module.attr("rebuild_storage")).release().ptr();
   if (PyModule_AddFunctions(module.ptr(), g_outgoing_functions) != 0) throw py::error_already_set();

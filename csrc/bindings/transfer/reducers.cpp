@@ -43,8 +43,7 @@ PyObject* reduction(PyObject* function, const py::object& first, const py::objec
 
 PyObject* reduce_tensor(PyObject* object, DeviceOrder order) {
   return guarded([&] {
-    if (!is_tensor(object)) throw py::type_error("not a tensor");
-    const auto& tensor = *reinterpret_cast<Tensor*>(object);
+    const Tensor& tensor = to_tensor(object);
     const py::object held = storage_of(tensor);
     const Storage& storage = *as_storage(held);
     const ViewBytes view(tensor);
@@ -55,18 +54,14 @@ PyObject* reduce_tensor(PyObject* object, DeviceOrder order) {
     }
     // Reduced by itself, the storage is shared by all views in the message: the pickler has it in
     // its memo.
-    const py::object bytes =
-        checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(view.get().data()),
-                                          static_cast<Py_ssize_t>(view.get().size())));
-    return reduction(g_rebuild_view, held, bytes, &tensor);
+    return reduction(g_rebuild_view, held, to_bytes(view.get()), &tensor);
   });
 }
 
 // For blocks and private memory; a file's storage has a reducer in Python.
 PyObject* reduce_storage(PyObject* object, DeviceOrder order) {
   return guarded([&] {
-    if (!is_storage(object)) throw py::type_error("not a storage");
-    const auto& storage = *reinterpret_cast<Storage*>(object);
+    const Storage& storage = to_storage(object);
     if (storage.backing().kind == Backing::Kind::block) {
       return reduction(g_rebuild_storage, send_storage(storage, Access::read_write, {}, order), {},
                        nullptr);
