@@ -21,7 +21,7 @@ PyObject* wait_for_readers(PyObject* self, PyObject* const* given, Py_ssize_t co
       throw py::value_error("a broadcast has between 1 and " +
                             std::to_string(BroadcastHeader::kReaders) + " readers");
     }
-    Patience patience(true, to_timeout(self, timeout));
+    Patience patience = to_patience(self, timeout);
     while (std::cmp_less(usable<OpenBroadcast>(self).core.readers(), wanted)) {
       Broadcast& broadcast = usable<OpenBroadcast>(self).core;
       const std::chrono::nanoseconds left = patience.left();
@@ -33,28 +33,10 @@ PyObject* wait_for_readers(PyObject* self, PyObject* const* given, Py_ssize_t co
                      wanted);
         throw py::error_already_set();
       }
-      {
-        const GilRelease release;
-        broadcast.wait_for_readers(static_cast<std::uint32_t>(wanted), left);
-      }
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      wait_without_gil(
+          [&] { broadcast.wait_for_readers(static_cast<std::uint32_t>(wanted), left); });
     }
   });
-}
-
-void shut_down(Broadcast& broadcast) {
-  const GilRelease release;
-  broadcast.shut_down();
-}
-
-void leave(BroadcastReader& reader) {
-  const GilRelease release;
-  reader.leave();
-}
-
-void skip_to_newest(BroadcastReader& reader) {
-  const GilRelease release;
-  reader.skip_to_newest();
 }
 
 std::uint64_t lag_of_reader(const BroadcastReader& reader) {
@@ -72,8 +54,9 @@ PyMethodDef g_broadcast_methods[] = {
     {"lag_bytes", call_core<OpenBroadcast, &Broadcast::waiting_bytes, usable<OpenBroadcast>>,
      METH_NOARGS, docs::kLagBytes},
     {"wait_for_readers", method(wait_for_readers), kWithNames, docs::kWaitForReaders},
-    {"shutdown", call_core<OpenBroadcast, shut_down, usable<OpenBroadcast>>, METH_NOARGS,
-     docs::kBroadcastShutdown},
+    {"shutdown",
+     call_core<OpenBroadcast, unlocked<Broadcast, &Broadcast::shut_down>, usable<OpenBroadcast>>,
+     METH_NOARGS, docs::kBroadcastShutdown},
     {"close", call_core<OpenBroadcast, &Broadcast::close>, METH_NOARGS, docs::kBroadcastClose},
     {},
 };
@@ -81,10 +64,13 @@ PyMethodDef g_broadcast_methods[] = {
 PyMethodDef g_reader_methods[] = {
     {"get", method(get<OpenReader>), kWithNames, docs::kGet},
     {"get_nowait", get_nowait<OpenReader>, METH_NOARGS, docs::kGetNowait},
-    {"_skip_to_newest", call_core<OpenReader, skip_to_newest>, METH_NOARGS, nullptr},
+    {"_skip_to_newest",
+     call_core<OpenReader, unlocked<BroadcastReader, &BroadcastReader::skip_to_newest>>,
+     METH_NOARGS, nullptr},
     {"lag", call_core<OpenReader, lag_of_reader, usable<OpenReader>>, METH_NOARGS,
      docs::kReaderLag},
-    {"close", call_core<OpenReader, leave>, METH_NOARGS, docs::kReaderClose},
+    {"close", call_core<OpenReader, unlocked<BroadcastReader, &BroadcastReader::leave>>,
+     METH_NOARGS, docs::kReaderClose},
     {},
 };
 

@@ -3,9 +3,7 @@
 
 #include "bindings/support/python.hpp"
 // Python's headers come before all others.
-#include <cmath>
 #include <functional>
-#include <limits>
 
 #include "bindings/channel/channel_type.hpp"
 #include "bindings/channel/put_get.hpp"
@@ -19,27 +17,29 @@ inline constexpr int kWithNames = METH_FASTCALL | METH_KEYWORDS;
 
 /// A Python object's timeout in seconds; None, or no object: no limit. A negative one is an error,
 /// as for queue.Queue, unless the class of `self` has the attribute `_permits_negative_timeouts`.
-[[nodiscard]] inline double to_timeout(PyObject* self, PyObject* object) {
-  if (object == nullptr || object == Py_None) return std::numeric_limits<double>::infinity();
-  const double seconds = PyFloat_AsDouble(object);
-  if (seconds == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (std::isnan(seconds)) throw py::value_error("timeout is not a number");
-  if (seconds >= 0) return seconds;
-  if (PyObject_HasAttrString(self, "_permits_negative_timeouts") != 0) return 0;
+[[nodiscard]] inline Patience to_patience(PyObject* self, PyObject* timeout) {
+  const double seconds = to_seconds(timeout);
+  if (seconds >= 0) return Patience(seconds);
+  if (PyObject_HasAttrString(self, "_permits_negative_timeouts") != 0) return Patience(0);
   throw py::value_error("'timeout' must be a non-negative number");
 }
 
 /// The arguments `block` and `timeout` of a call that may wait.
 [[nodiscard]] inline Patience to_patience(PyObject* self, PyObject* block, PyObject* timeout) {
-  const int blocks = block == nullptr ? 1 : PyObject_IsTrue(block);
-  if (blocks < 0) throw py::error_already_set();
-  return {blocks != 0, blocks != 0 ? to_timeout(self, timeout) : 0};
+  return to_bool(block, true) ? to_patience(self, timeout) : Patience(0);
 }
 
 [[nodiscard]] inline Py_ssize_t to_number(PyObject* object) {
   const Py_ssize_t number = PyNumber_AsSsize_t(object, PyExc_OverflowError);
   if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
   return number;
+}
+
+/// Calls a function of a channel without the GIL.
+template <typename Core, auto kFunction>
+auto unlocked(Core& core) {
+  const GilRelease release;
+  return std::invoke(kFunction, core);
 }
 
 /// A property, or a method without arguments, that returns what a function of the channel returns.
@@ -62,8 +62,8 @@ PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
 template <typename Open>
 PyObject* put_nowait(PyObject* self, PyObject* item) {
   return guarded([&] {
-    Patience patience(false, 0);
-    put_one(usable<Open>(self), item, channel_of(self).dumps, patience);
+    Patience none(0);
+    put_one(usable<Open>(self), item, channel_of(self).dumps, none);
   });
 }
 
@@ -79,8 +79,8 @@ PyObject* get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
 template <typename Open>
 PyObject* get_nowait(PyObject* self, PyObject*) {
   return guarded([&] {
-    Patience patience(false, 0);
-    return get_one(usable<Open>(self), patience);
+    Patience none(0);
+    return get_one(usable<Open>(self), none);
   });
 }
 

@@ -69,6 +69,11 @@ EncodedMessage::EncodedMessage(Session& session, py::object object, PyObject* du
   encode(session);
 }
 
+EncodedMessage::EncodedMessage(Session& session, std::span<const std::byte> raw)
+    : tickets_(session.id()) {
+  place(session, kRaw, raw);
+}
+
 void EncodedMessage::encode(Session& session) {
   PyObject* const given = object_.ptr();
   if (refer_to_tensor(session)) return;
@@ -140,21 +145,6 @@ void EncodedMessage::place(Session& session, std::uint32_t kind,
               .block = *parcel_,
               .block_bytes = bytes + tickets_.bytes(),
               .copied_bytes = bytes + copied_bytes_};
-}
-
-RawMessage::RawMessage(Session& session, std::span<const std::byte> bytes) {
-  if (bytes.size() <= MessageEntry::kContent) {
-    message_ = {.kind = kRaw, .content = bytes, .block = {}};
-    return;
-  }
-  QueuedTickets none(session.id());
-  parcel_ = make_parcel(session, bytes, none);
-  const std::uint64_t size = parcel_->arena->size(parcel_->number);
-  message_ = {.kind = kRaw | kInParcel,
-              .content = {},
-              .block = *parcel_,
-              .block_bytes = size,
-              .copied_bytes = size};
 }
 
 bool is_raw(const Incoming& message) noexcept { return (message.kind & ~kInParcel) == kRaw; }

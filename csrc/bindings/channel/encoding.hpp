@@ -29,8 +29,9 @@ class EncodedMessage {
   /// `dumps` pickles in place of the pickler of all queues, unless it is null. Throws what the
   /// pickler throws, OutOfMemory, and, for many readers, TypeError if the object has a tensor of
   /// another session, of which the ticket is in its handle.
-  EncodedMessage(Session& session, py::object object, PyObject* dumps,
-                 Readers readers = Readers::one);
+  EncodedMessage(Session& session, py::object object, PyObject* dumps, Readers readers);
+  /// Of bytes that were not pickled from an object: see `is_raw`. They must outlive this object.
+  EncodedMessage(Session& session, std::span<const std::byte> raw);
   ~EncodedMessage();
   EncodedMessage(const EncodedMessage&) = delete;
   EncodedMessage& operator=(const EncodedMessage&) = delete;
@@ -44,31 +45,18 @@ class EncodedMessage {
   void pickle(Session& session);
   void place(Session& session, std::uint32_t kind, std::span<const std::byte> content);
 
-  PyObject* const dumps_;
+  PyObject* const dumps_ = nullptr;
   py::object object_;               // with the tensor's block, or the bytes
   std::vector<std::byte> bytes_;    // of a small object
   std::uint64_t copied_bytes_ = 0;  // by the pickler, into blocks
   Outgoing message_;
-  Readers readers_;
+  Readers readers_ = Readers::one;
   HeldBlock parcel_;
   QueuedTickets tickets_;
   std::optional<SendScope> scope_;  // of a pickle: has the tickets of tensors of other sessions
 };
 
-/// Bytes that were not pickled from an object, as a message: see `is_raw`. Throws OutOfMemory.
-/// Threads: one.
-class RawMessage {
- public:
-  RawMessage(Session& session, std::span<const std::byte> bytes);
-
-  [[nodiscard]] const Outgoing& get() const noexcept { return message_; }
-
- private:
-  HeldBlock parcel_;
-  Outgoing message_;
-};
-
-/// Return true if `decode_message` returns the bytes of a RawMessage.
+/// Return true if `decode_message` returns bytes that were not pickled.
 [[nodiscard]] bool is_raw(const Incoming& message) noexcept;
 
 /// What pickles the messages of all broadcasts.

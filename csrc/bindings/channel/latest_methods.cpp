@@ -1,7 +1,5 @@
 #include "bindings/channel/latest_methods.hpp"
 
-#include <limits>
-
 #include "bindings/channel/channel_methods.hpp"
 #include "bindings/channel/object_type.hpp"
 
@@ -11,7 +9,7 @@ namespace {
 // The number of the value that was set is not known: another process may have set one since.
 PyObject* set_latest(PyObject* self, PyObject* item) {
   return guarded([&] {
-    Patience endless(true, std::numeric_limits<double>::infinity());
+    Patience endless;
     put_one(opened<OpenLatest>(self), item, channel_of(self).dumps, endless);
   });
 }
@@ -19,9 +17,8 @@ PyObject* set_latest(PyObject* self, PyObject* item) {
 PyObject* get_latest(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&]() -> py::object {
     const auto [after, timeout] = parse<2>("_newer", given, count, names, {"after", "timeout"}, 1);
-    const std::uint64_t known = PyLong_AsUnsignedLongLong(after);
-    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-    Patience patience(true, to_timeout(self, timeout));
+    const std::uint64_t known = to_unsigned(after);
+    Patience patience = to_patience(self, timeout);
     const auto taken = get_newer(opened<OpenLatest>(self), known, patience);
     if (!taken) return py::none();
     return py::make_tuple(taken->first, taken->second);

@@ -40,7 +40,7 @@ Readers readers_of(const Queue& queue) noexcept {
 // Takes a message if there is one; returns false otherwise. If the message was lost, a later call
 // raises the error. Any other error means that nothing was taken: the next call repeats it.
 bool take_present(OpenQueue& open, Incoming& message, ChannelCall& call) {
-  Patience none(false, 0);
+  Patience none(0);
   const auto attempt = [&] { return open.core.try_take(message, call); };
   try {
     return attempt_until(open.core, call, none, attempt) == Attempt::done;
@@ -108,6 +108,15 @@ py::object take_one(Open& open, Patience& patience, Readers readers) {
   return decode_message(open.core.session(), message, readers);
 }
 
+void put_encoded(OpenQueue& open, EncodedMessage& message, Patience& patience) {
+  Queue& queue = open.core;
+  ChannelCall call(queue.session());
+  attempt_until_done(open, call, patience, QueueEvent::room,
+                     [&] { return queue.try_put(message.get(), call); });
+  message.delivered();
+  ensure_manager(queue.session());
+}
+
 }  // namespace
 
 void OpenQueue::throw_closed() {
@@ -123,14 +132,9 @@ void raise_unless_done(Attempt result, QueueEvent awaited, const char* channel) 
 }
 
 void put_one(OpenQueue& open, PyObject* item, PyObject* dumps, Patience& patience) {
-  Queue& queue = open.core;
-  EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item), dumps,
-                         readers_of(queue));
-  ChannelCall call(queue.session());
-  attempt_until_done(open, call, patience, QueueEvent::room,
-                     [&] { return queue.try_put(encoded.get(), call); });
-  encoded.delivered();
-  ensure_manager(queue.session());
+  EncodedMessage encoded(open.core.session(), py::reinterpret_borrow<py::object>(item), dumps,
+                         readers_of(open.core));
+  put_encoded(open, encoded, patience);
 }
 
 // A message that no reader takes is not delivered, so its tickets are cancelled here.
@@ -138,7 +142,7 @@ void put_one(OpenBroadcast& open, PyObject* item, PyObject* dumps, Patience& pat
   Broadcast& broadcast = open.core;
   EncodedMessage encoded(broadcast.session(), py::reinterpret_borrow<py::object>(item),
                          dumps != nullptr ? dumps : broadcast_dumps(), Readers::many);
-  if (broadcast.on_full() == OnFull::raise) patience = Patience(false, 0);
+  if (broadcast.on_full() == OnFull::raise) patience = Patience(0);
   ChannelCall call(broadcast.session());
   const Attempt result = attempt_until_done(open, call, patience, QueueEvent::room,
                                             [&] { return broadcast.try_put(encoded.get(), call); });
@@ -153,12 +157,8 @@ py::object get_one(OpenQueue& open, Patience& patience) {
 }
 
 void put_raw(OpenQueue& open, std::span<const std::byte> bytes, Patience& patience) {
-  Queue& queue = open.core;
-  const RawMessage raw(queue.session(), bytes);
-  ChannelCall call(queue.session());
-  attempt_until_done(open, call, patience, QueueEvent::room,
-                     [&] { return queue.try_put(raw.get(), call); });
-  ensure_manager(queue.session());
+  EncodedMessage raw(open.core.session(), bytes);
+  put_encoded(open, raw, patience);
 }
 
 std::pair<bool, py::object> get_either(OpenQueue& open, Patience& patience) {

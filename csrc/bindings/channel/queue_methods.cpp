@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
@@ -48,9 +47,7 @@ bool is_empty(const Queue& queue) { return queue.size() == 0; }
 
 // Queue::task_done, without the GIL where it may wait.
 bool count_done(Queue& queue) {
-  if (!queue.redelivers()) return queue.task_done();
-  const GilRelease release;
-  return queue.task_done();
+  return queue.redelivers() ? unlocked<Queue, &Queue::task_done>(queue) : queue.task_done();
 }
 
 void task_done(Queue& queue) {
@@ -64,11 +61,7 @@ void task_done(Queue& queue) {
 void join(Queue& queue) {
   const bool was_closed = queue.is_closed();
   while (!queue.all_done()) {
-    {
-      const GilRelease release;
-      queue.wait_until_done(std::chrono::seconds(1));
-    }
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    wait_without_gil([&] { queue.wait_until_done(std::chrono::seconds(1)); });
     if (!was_closed && queue.is_closed()) OpenQueue::throw_closed();
   }
 }
@@ -79,14 +72,14 @@ void discard_all(Queue& queue) {
   complete_all(queue);
   ChannelCall call(queue.session());
   for (Incoming message;; message = {}) {
-    Patience patience(true, std::numeric_limits<double>::infinity());
+    Patience endless;
     const auto attempt = [&] {
       const Attempt result = queue.try_take(message, call);
       const bool at_end = result == Attempt::empty || result == Attempt::ending;
       return at_end ? Attempt::shut_down : result;
     };
     try {
-      if (attempt_until(queue, call, patience, attempt) != Attempt::done) return;
+      if (attempt_until(queue, call, endless, attempt) != Attempt::done) return;
       if (!queue.redelivers()) discard_message(queue.session(), std::move(message));
     } catch (const StaleHandle&) {
       // it was lost together with its arena
@@ -98,21 +91,17 @@ void discard_all(Queue& queue) {
 PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [immediate] = parse<1>("shutdown", given, count, names, {"immediate"}, 0);
-    const int discard = immediate == nullptr ? 0 : PyObject_IsTrue(immediate);
-    if (discard < 0) throw py::error_already_set();
+    const bool discard = to_bool(immediate, false);
     Queue& queue = usable<OpenQueue>(self).core;
-    {
-      const GilRelease release;
-      queue.shut_down();
-    }
-    if (discard != 0) discard_all(queue);
+    unlocked<Queue, &Queue::shut_down>(queue);
+    if (discard) discard_all(queue);
   });
 }
 
 PyObject* put_bytes(PyObject* self, PyObject* data) {
   return guarded([&] {
     const SimpleBuffer buffer(data);
-    Patience endless(true, std::numeric_limits<double>::infinity());
+    Patience endless;
     put_raw(usable<OpenQueue>(self), buffer.bytes(), endless);
   });
 }
@@ -120,7 +109,7 @@ PyObject* put_bytes(PyObject* self, PyObject* data) {
 // (whether `_put_bytes` has put it, the object)
 PyObject* take_either(PyObject* self, PyObject*) {
   return guarded([&] {
-    Patience endless(true, std::numeric_limits<double>::infinity());
+    Patience endless;
     auto [raw, object] = get_either(usable<OpenQueue>(self), endless);
     return py::make_tuple(raw, std::move(object));
   });
@@ -130,17 +119,13 @@ PyObject* take_either(PyObject* self, PyObject*) {
 PyObject* wait_for_message(PyObject* self, PyObject* timeout) {
   return guarded([&] {
     Queue& queue = usable<OpenQueue>(self).core;
-    Patience patience(true, to_timeout(self, timeout));
+    Patience patience = to_patience(self, timeout);
     ChannelCall call(queue.session());
     const auto ready = [&] { return queue.size() != 0 || queue.is_shut_down(); };
     while (!ready()) {
       const std::chrono::nanoseconds left = patience.left();
       if (left.count() == 0) return false;
-      {
-        const GilRelease release;
-        queue.prepare(Attempt::empty, call, left);
-      }
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      wait_without_gil([&] { queue.prepare(Attempt::empty, call, left); });
       if (queue.is_closed()) OpenQueue::throw_closed();
     }
     return true;
@@ -175,10 +160,10 @@ PyObject* claim_in(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 // After the repair of what killed processes left.
 std::uint64_t count_taken(Queue& queue) {
   ChannelCall call(queue.session());
-  Patience patience(true, std::numeric_limits<double>::infinity());
+  Patience endless;
   std::uint64_t taken = 0;
   const auto attempt = [&] { return queue.try_count_taken(taken, call); };
-  if (attempt_until(queue, call, patience, attempt) != Attempt::done) OpenQueue::throw_closed();
+  if (attempt_until(queue, call, endless, attempt) != Attempt::done) OpenQueue::throw_closed();
   return taken;
 }
 

@@ -14,12 +14,13 @@
 
 namespace shmtensor::python {
 
-/// How long a call may wait, according to the arguments `block` and `timeout`.
+/// How long a call may wait.
 /// Threads: one.
 class Patience {
  public:
-  /// `timeout` in seconds; infinite: no limit.
-  Patience(bool block, double timeout) noexcept : timeout_(block ? timeout : 0) {}
+  /// Without a limit.
+  Patience() noexcept = default;
+  explicit Patience(double seconds) noexcept : timeout_(seconds) {}
 
   /// Return true if a call waits for a message, or for room.
   [[nodiscard]] bool blocks() const noexcept { return timeout_ > 0; }
@@ -33,7 +34,7 @@ class Patience {
  private:
   static constexpr double kLongest = 1e9;  // seconds
 
-  double timeout_;
+  double timeout_ = std::numeric_limits<double>::infinity();
   std::uint64_t end_ = 0;
 };
 
@@ -50,7 +51,7 @@ inline constexpr double kMoment = 0.02;
 template <typename Channel, typename Try>
 Attempt attempt_until(Channel& channel, ChannelCall& call, Patience& patience, Try&& attempt) {
   Attempt result = attempt();
-  Patience moment(true, kMoment);
+  Patience moment(kMoment);
   try {
     for (;;) {
       if (is_final(result)) return result;

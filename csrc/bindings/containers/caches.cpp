@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -69,7 +68,7 @@ CacheKey key_of(const Cache& cache, PyObject* object) {
 // As long as the lock's owner may be stopped. With `waits`, also while the item is not there.
 template <typename Source, typename Try>
 Attempt attempt_endlessly(Source& source, ChannelCall& call, bool waits, Try&& attempt) {
-  Patience endless(true, std::numeric_limits<double>::infinity());
+  Patience endless;
   Attempt result{};
   attempt_until(source, call, endless, [&] {
     result = attempt();
@@ -77,6 +76,13 @@ Attempt attempt_endlessly(Source& source, ChannelCall& call, bool waits, Try&& a
     return ends ? Attempt::done : result;
   });
   return result;
+}
+
+// Returns true if the attempt is done; false if the item is not there, or has no room.
+template <typename Try>
+bool is_done(OpenCache& open, Try&& attempt) {
+  ChannelCall call(*open.session);
+  return attempt_endlessly(open.core, call, false, [&] { return attempt(call); }) == Attempt::done;
 }
 
 py::object decode(Incoming& item) {
@@ -93,10 +99,16 @@ py::object decode(Incoming& item) {
 /// Null if the item is not there.
 py::object find(OpenCache& open, const CacheKey& key) {
   Incoming item;
-  ChannelCall call(*open.session);
-  const Attempt found = attempt_endlessly(open.core, call, false,
-                                          [&] { return open.core.try_find(key, item, call); });
-  return found == Attempt::done ? decode(item) : py::object();
+  const bool found =
+      is_done(open, [&](ChannelCall& call) { return open.core.try_find(key, item, call); });
+  return found ? decode(item) : py::object();
+}
+
+// The same for a request of the program, which is counted.
+py::object look_up(OpenCache& open, PyObject* name) {
+  py::object item = find(open, key_of(open.core, name));
+  open.core.count(static_cast<bool>(item));
+  return item;
 }
 
 // A build, until this ends: not in Python, where a signal's handler may raise between any two
@@ -155,14 +167,9 @@ PyObject* get_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
   return guarded([&]() -> py::object {
     const auto [name, build, wait] =
         parse<3>("get", given, count, names, {"key", "build", "wait"}, 1);
-    OpenCache& open = opened<OpenCache>(self);
-    py::object item = find(open, key_of(open.core, name));
-    open.core.count(static_cast<bool>(item));
-    if (item) return item;
+    if (py::object item = look_up(opened<OpenCache>(self), name)) return item;
     if (build == nullptr || build == Py_None) return py::none();
-    const int waits = wait != nullptr ? PyObject_IsTrue(wait) : 1;
-    if (waits < 0) throw py::error_already_set();
-    return fill(self, name, build, waits != 0);
+    return fill(self, name, build, to_bool(wait, true));
   });
 }
 
@@ -170,10 +177,8 @@ PyObject* get_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 PyObject* find_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [name, otherwise] = parse<2>("_find", given, count, names, {"key", "otherwise"}, 2);
-    OpenCache& open = opened<OpenCache>(self);
-    py::object item = find(open, key_of(open.core, name));
-    open.core.count(static_cast<bool>(item));
-    return item ? item.release().ptr() : Py_NewRef(otherwise);
+    const py::object item = look_up(opened<OpenCache>(self), name);
+    return Py_NewRef(item ? item.ptr() : otherwise);
   });
 }
 
@@ -181,29 +186,21 @@ PyObject* has_item(PyObject* self, PyObject* name) {
   return guarded([&] {
     OpenCache& open = opened<OpenCache>(self);
     Incoming item;
-    ChannelCall call(*open.session);
     const CacheKey key = key_of(open.core, name);
-    const Attempt found = attempt_endlessly(open.core, call, false,
-                                            [&] { return open.core.try_find(key, item, call); });
-    return found == Attempt::done;
+    return is_done(open, [&](ChannelCall& call) { return open.core.try_find(key, item, call); });
   });
 }
 
 PyObject* remove_item(PyObject* self, PyObject* name) {
   return guarded([&] {
     OpenCache& open = opened<OpenCache>(self);
-    ChannelCall call(*open.session);
     const CacheKey key = key_of(open.core, name);
-    const Attempt found =
-        attempt_endlessly(open.core, call, false, [&] { return open.core.try_remove(key, call); });
-    return found == Attempt::done;
+    return is_done(open, [&](ChannelCall& call) { return open.core.try_remove(key, call); });
   });
 }
 
 bool evict(OpenCache& open, Evict which) {
-  ChannelCall call(*open.session);
-  return attempt_endlessly(open.core, call, false,
-                           [&] { return open.core.try_evict(which, call); }) == Attempt::done;
+  return is_done(open, [&](ChannelCall& call) { return open.core.try_evict(which, call); });
 }
 
 // Lets items go of which this process can use the memory, else any.
@@ -232,10 +229,7 @@ bool add(OpenCache& open, const CacheKey& key, ItemForm form, std::span<const st
     item.block = *block;
     item.block_bytes = block->arena->size(block->number);
   }
-  ChannelCall call(session);
-  const Attempt added =
-      attempt_endlessly(open.core, call, false, [&] { return open.core.try_add(key, item, call); });
-  return added == Attempt::done;
+  return is_done(open, [&](ChannelCall& call) { return open.core.try_add(key, item, call); });
 }
 
 // Lets other items go if memory is short. Returns false if there is no room.
@@ -268,8 +262,7 @@ PyObject* add_item(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 PyObject* set_limit(PyObject* self, PyObject* bytes) {
   return guarded([&] {
     OpenCache& open = opened<OpenCache>(self);
-    const std::uint64_t most = PyLong_AsUnsignedLongLong(bytes);
-    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    const std::uint64_t most = to_unsigned(bytes);
     open.core.set_max_bytes(most);
     while (most != 0 && open.core.numbers().bytes > most && evict(open, Evict::unheld)) {
     }

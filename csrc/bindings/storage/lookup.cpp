@@ -3,6 +3,7 @@
 #include "arena/address_map.hpp"
 #include "base/align.hpp"
 #include "bindings/storage/storage.hpp"
+#include "bindings/support/arguments.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/objects.hpp"
 #include "os/fork_mark.hpp"
@@ -15,12 +16,6 @@ namespace {
 bool contains(const Storage& storage, const std::byte* address, std::uint64_t size) noexcept {
   const std::byte* const data = storage.backing().data;
   return address >= data && fits(static_cast<std::uint64_t>(address - data), size, storage.size);
-}
-
-std::uint64_t to_unsigned(PyObject* number) {
-  const unsigned long long value = PyLong_AsUnsignedLongLong(number);
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return value;
 }
 
 PyObject* find_by_address(PyObject*, PyObject* const* arguments, Py_ssize_t count) {

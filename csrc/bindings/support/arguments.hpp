@@ -5,7 +5,10 @@
 // Python's headers come before all others.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string>
 
 namespace shmtensor::python {
@@ -41,6 +44,29 @@ std::array<PyObject*, kCount> parse(const char* function, PyObject* const* given
     }
   }
   return values;
+}
+
+/// The truth value of an argument; `otherwise` if it was not given.
+[[nodiscard]] inline bool to_bool(PyObject* object, bool otherwise) {
+  if (object == nullptr) return otherwise;
+  const int truth = PyObject_IsTrue(object);
+  if (truth < 0) throw py::error_already_set();
+  return truth != 0;
+}
+
+/// A number of seconds; None, or no argument: infinity. Throws ValueError for NaN.
+[[nodiscard]] inline double to_seconds(PyObject* object) {
+  if (object == nullptr || object == Py_None) return std::numeric_limits<double>::infinity();
+  const double seconds = PyFloat_AsDouble(object);
+  if (seconds == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (std::isnan(seconds)) throw py::value_error("timeout is not a number");
+  return seconds;
+}
+
+[[nodiscard]] inline std::uint64_t to_unsigned(PyObject* object) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(object);
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return number;
 }
 
 }  // namespace shmtensor::python

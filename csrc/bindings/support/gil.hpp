@@ -67,6 +67,16 @@ class GilAcquire {
   PyGILState_STATE state_{};
 };
 
+/// Waits by a function, without the GIL. Then throws the error of a signal handler.
+template <typename Wait>
+void wait_without_gil(Wait&& wait) {
+  {
+    const GilRelease release;
+    std::forward<Wait>(wait)();
+  }
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
 /// A copy or fill of at least this many bytes releases the GIL.
 inline constexpr std::uint64_t kLong = 64 * kKiB;
 

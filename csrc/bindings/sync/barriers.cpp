@@ -36,7 +36,7 @@ PyObject* wait_for_round(PyObject* self, PyObject* const* given, Py_ssize_t coun
     OpenBarrier& open = opened<OpenBarrier>(self);
     const auto [number, timeout] = parse<2>("_wait", given, count, names, {"number", "timeout"}, 1);
     const std::uint32_t round = to_round(number);
-    Patience patience = to_patience(nullptr, timeout);
+    Patience patience = patience_of(nullptr, timeout);
     Round state = open.core.state_of(round);
     if (state == Round::open) {
       static_cast<void>(wait_in_slices(*open.session, patience, [&](nanoseconds time) {

@@ -19,7 +19,7 @@ PyObject* wait_for_event(PyObject* self, PyObject* const* given, Py_ssize_t coun
   return guarded([&] {
     OpenEvent& open = opened<OpenEvent>(self);
     const auto [timeout] = parse<1>("wait", given, count, names, {"timeout"}, 0);
-    Patience patience = to_patience(nullptr, timeout);
+    Patience patience = patience_of(nullptr, timeout);
     const std::uint32_t since = open.core.changes();
     return open.core.has_happened(since) ||
            wait_in_slices(*open.session, patience, [&](nanoseconds time) {
@@ -92,7 +92,7 @@ PyObject* wait_for_condition(PyObject* self, PyObject* const* given, Py_ssize_t 
     OpenCondition& open = opened<OpenCondition>(self);
     const auto [lock, timeout] = parse<2>("_wait", given, count, names, {"lock", "timeout"}, 1);
     OpenLock& owned = owned_lock(lock, "wait");
-    Patience patience = to_patience(nullptr, timeout);
+    Patience patience = patience_of(nullptr, timeout);
     const std::size_t place = open.core.enter(open.slot());
     const bool notified = sleep_until_notified(open, owned, place, patience);
     tell_death(lock, owned);

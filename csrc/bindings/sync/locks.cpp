@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <limits>
-
 #include "bindings/sync/open_primitive.hpp"
 #include "os/clock.hpp"
 
@@ -46,7 +44,7 @@ void release_one(OpenRecursiveLock& open) {
 template <typename Open>
 void take(Open& open) {
   if (try_at_once(open)) return;
-  Patience endless(true, std::numeric_limits<double>::infinity());
+  Patience endless;
   static_cast<void>(wait_for_lock(open, endless));
 }
 
@@ -59,7 +57,7 @@ PyObject* acquire(PyObject* self, PyObject* const* given, Py_ssize_t count, PyOb
     } else {
       const auto [block, timeout] =
           parse<2>("acquire", given, count, names, {"block", "timeout"}, 0);
-      Patience patience = to_patience(block, timeout);
+      Patience patience = patience_of(block, timeout);
       if (!try_at_once(open) && !wait_for_lock(open, patience)) return false;
     }
     tell_death(self, open);
@@ -134,18 +132,6 @@ OpenRecursiveLock::OpenRecursiveLock(std::shared_ptr<Session> joined, const Bloc
 
 void OpenRecursiveLock::end_thread() noexcept {
   if (core.is_mine(session->slot())) core.unlock_for_thread(::getpid());
-}
-
-Patience to_patience(PyObject* block, PyObject* timeout) {
-  const int blocks = block == nullptr ? 1 : PyObject_IsTrue(block);
-  if (blocks < 0) throw py::error_already_set();
-  double seconds = std::numeric_limits<double>::infinity();
-  if (timeout != nullptr && timeout != Py_None) {
-    seconds = PyFloat_AsDouble(timeout);
-    if (seconds == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-    if (std::isnan(seconds)) throw py::value_error("timeout is not a number");
-  }
-  return {blocks != 0, std::max(seconds, 0.0)};
 }
 
 OpenLock& lock_of(PyObject* object) {

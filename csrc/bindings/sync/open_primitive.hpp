@@ -97,7 +97,11 @@ struct OpenBarrier final : OpenPrimitive<sync::Barrier> {
 };
 
 /// As in `multiprocessing`, a negative timeout is one of 0.
-[[nodiscard]] Patience to_patience(PyObject* block, PyObject* timeout);
+[[nodiscard]] inline Patience patience_of(PyObject* block, PyObject* timeout) {
+  const bool blocks = to_bool(block, true);
+  const double seconds = std::max(to_seconds(timeout), 0.0);
+  return Patience(blocks ? seconds : 0);
+}
 
 /// Waits until `wait(time)` returns true, or the time is over; returns which. Each call of it is
 /// short, so that a killed manager is replaced. Throws the error of a signal handler.

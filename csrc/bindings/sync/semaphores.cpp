@@ -1,7 +1,5 @@
 #include "bindings/sync/semaphores.hpp"
 
-#include <limits>
-
 #include "bindings/sync/open_primitive.hpp"
 
 namespace shmtensor::python {
@@ -22,7 +20,7 @@ template <typename Change>
 Taken change_units(OpenSemaphore& open, Change&& change) {
   Taken result = change(nanoseconds::zero());
   if (result != Taken::locked) return result;
-  Patience endless(true, std::numeric_limits<double>::infinity());
+  Patience endless;
   static_cast<void>(wait_in_slices(*open.session, endless, [&](nanoseconds time) {
     result = change(time);
     return result != Taken::locked;
@@ -51,7 +49,7 @@ bool take_unit(OpenSemaphore& open, Patience& patience) {
 PyObject* acquire_unit(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [block, timeout] = parse<2>("acquire", given, count, names, {"block", "timeout"}, 0);
-    Patience patience = to_patience(block, timeout);
+    Patience patience = patience_of(block, timeout);
     return take_unit(opened<OpenSemaphore>(self), patience);
   });
 }

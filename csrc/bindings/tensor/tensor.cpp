@@ -137,9 +137,7 @@ PyObject* numpy(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObje
     if (count != 0) throw py::type_error("numpy() takes no positional arguments");
     if (names != nullptr) {
       const auto [asked] = parse<1>("numpy", given, 0, names, {"private"}, 0);
-      const int is_private = PyObject_IsTrue(asked);
-      if (is_private < 0) throw py::error_already_set();
-      if (is_private != 0) {
+      if (to_bool(asked, false)) {
         const py::object make = py::module_::import("shmtensor._copies").attr("private_array");
         return checked(PyObject_CallOneArg(make.ptr(), self));
       }
