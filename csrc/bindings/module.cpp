@@ -22,7 +22,6 @@
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/storage/lookup.hpp"
 #include "bindings/storage/peer.hpp"
-#include "bindings/storage/place.hpp"
 #include "bindings/storage/private_view.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/storage/words.hpp"
@@ -36,12 +35,9 @@
 #include "bindings/sync/locks.hpp"
 #include "bindings/sync/semaphores.hpp"
 #include "bindings/tensor/atomic.hpp"
-#include "bindings/tensor/atomic_arrays.hpp"
 #include "bindings/tensor/change_wait.hpp"
-#include "bindings/tensor/copy_in.hpp"
 #include "bindings/tensor/shared_memory.hpp"
 #include "bindings/tensor/tensor.hpp"
-#include "bindings/transfer/array_elements.hpp"
 #include "bindings/transfer/array_reducers.hpp"
 #include "bindings/transfer/outgoing_bytes.hpp"
 #include "bindings/transfer/read_scope.hpp"
@@ -63,19 +59,15 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_lifetime(module);
   add_lookup(module);
   add_peer(module);
-  add_place(module);
   add_words(module);
   add_private_view(module);
   add_tensor(module);
-  add_copy_in(module);
   add_atomic(module);
-  add_atomic_arrays(module);
   add_change_wait(module);
   add_shared_memory(module);
   add_send_scope(module);
   add_read_scope(module);
   add_reducers(module);
-  add_array_elements(module);
   add_array_reducers(module);
   add_outgoing_bytes(module);
   add_encoding(module);

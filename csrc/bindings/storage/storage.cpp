@@ -11,6 +11,7 @@
 #include "bindings/support/errors.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/support/objects.hpp"
+#include "queue/summary.hpp"
 #include "session/runtime.hpp"
 
 namespace shmtensor::python {
@@ -180,6 +181,16 @@ py::tuple file_identity(const py::object& object) {
   return py::make_tuple(identity.device, identity.inode);
 }
 
+// (strategy, arena, block, number of processes that hold it); None for other memory than blocks.
+// The storage holds the block, hence the arena.
+py::object place_of(const py::object& object) {
+  const Backing& backing = to_storage(object.ptr()).backing();
+  if (backing.kind != Backing::Kind::block) return py::none();
+  const Segment& segment = backing.arena->segment();
+  return py::make_tuple(name_of(segment.strategy()), segment.number(), backing.block,
+                        count_processes(segment, backing.block, backing.arena->memory()));
+}
+
 }  // namespace
 
 bool is_storage(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
@@ -208,6 +219,7 @@ void add_storage(py::module_& module) {
   module.def("borrow_storage", &borrow_storage);
   module.def("storage_from_file", &storage_from_file);
   module.def("file_identity", &file_identity);
+  module.def("place_of", &place_of);
   module.def("default_strategy", [] { return name_of(default_strategy()); });
   module.def("set_default_strategy", &set_default_strategy);
   if (const char* name = std::getenv("SHMTENSOR_SHARING_STRATEGY")) set_default_strategy(name);

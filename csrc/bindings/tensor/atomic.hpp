@@ -1,5 +1,5 @@
-// The functions of shmtensor.atomic, as they are called: an operation on one element of a tensor
-// without NumPy's help.
+// The functions of shmtensor.atomic: an operation on one element of a tensor without NumPy's help,
+// and on those at arrays of indices.
 #pragma once
 
 #include "bindings/support/python.hpp"

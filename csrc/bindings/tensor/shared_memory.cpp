@@ -37,6 +37,20 @@ PyObject* tensor_over_buffer(PyObject*, PyObject* object) {
   });
 }
 
+// A tensor in a new block with the elements of an array of NumPy's, made without NumPy's help. None
+// unless the array is in C order and its dtype has a code: then the elements are plain bytes.
+PyObject* copy_in(PyObject*, PyObject* object) {
+  return guarded([&]() -> py::object {
+    const py::array array = to_array(object);
+    const Dtype type = to_dtype(array.dtype());
+    if (type.code == kNoCode || (array.flags() & py::array::c_style) == 0) return py::none();
+    const std::span bytes(static_cast<const std::byte*>(array.data()),
+                          static_cast<std::size_t>(array.nbytes()));
+    const std::span shape(array.shape(), static_cast<std::size_t>(array.ndim()));
+    return new_tensor(share_copy(bytes), type, shape, {}, 0, false);
+  });
+}
+
 // A copy of the bytes of a buffer, marked as one.
 PyObject* copy_of_buffer(PyObject*, PyObject* object) {
   return guarded([&] {
@@ -54,6 +68,7 @@ PyObject* mark_copy(PyObject*, PyObject* object) {
 
 PyMethodDef g_shared_functions[] = {
     {"tensor_over_buffer", tensor_over_buffer, METH_O, nullptr},
+    {"copy_in", copy_in, METH_O, nullptr},
     {"copy_of_buffer", copy_of_buffer, METH_O, nullptr},
     {"mark_copy", mark_copy, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},

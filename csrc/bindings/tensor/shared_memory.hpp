@@ -1,4 +1,4 @@
-// Arrays and buffers over shared memory, and copies of others, for messages.
+// Arrays and buffers over shared memory, and copies of others.
 #pragma once
 
 #include "bindings/support/python.hpp"

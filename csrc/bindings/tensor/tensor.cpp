@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -148,45 +149,23 @@ PyObject* numpy(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObje
 
 // --- properties ---
 
-PyObject* get_shape(PyObject* self, void*) {
-  return guarded([&] { return to_tuple(unreleased(self).shape()); });
+// A property, or a method without arguments, of a tensor that was not released.
+template <auto kFunction, typename Unused>
+PyObject* get(PyObject* self, Unused*) {
+  return guarded([&] { return std::invoke(kFunction, unreleased(self)); });
 }
-PyObject* get_strides(PyObject* self, void*) {
-  return guarded([&] { return to_tuple(unreleased(self).strides()); });
-}
-PyObject* get_dtype(PyObject* self, void*) {
-  return guarded([&] { return Py_NewRef(unreleased(self).dtype); });
-}
-PyObject* get_ndim(PyObject* self, void*) {
-  return guarded([&] { return PyLong_FromLong(unreleased(self).dims); });
-}
-PyObject* get_size(PyObject* self, void*) {
-  return guarded([&] { return PyLong_FromLongLong(element_count(unreleased(self).shape())); });
-}
-PyObject* get_itemsize(PyObject* self, void*) {
-  return guarded([&] { return PyLong_FromLong(unreleased(self).item_size); });
-}
-PyObject* get_nbytes(PyObject* self, void*) {
-  return guarded([&] {
-    const Tensor& tensor = unreleased(self);
-    return PyLong_FromLongLong(element_count(tensor.shape()) * tensor.item_size);
-  });
-}
+
+py::object shape_of(const Tensor& tensor) { return to_tuple(tensor.shape()); }
+py::object strides_of(const Tensor& tensor) { return to_tuple(tensor.strides()); }
+PyObject* dtype_of(const Tensor& tensor) { return Py_NewRef(tensor.dtype); }
+std::int64_t size_of(const Tensor& tensor) { return element_count(tensor.shape()); }
+std::int64_t nbytes_of(const Tensor& tensor) { return size_of(tensor) * tensor.item_size; }
 PyObject* get_readonly(PyObject* self, void*) {
   return guarded([&] {
     const Tensor& tensor = *as_tensor(self);
     const py::object storage = storage_of(tensor);
     return PyBool_FromLong(tensor.read_only || as_storage(storage)->read_only());
   });
-}
-PyObject* get_contiguous(PyObject* self, PyObject*) {
-  return guarded([&] { return PyBool_FromLong(unreleased(self).contiguous); });
-}
-PyObject* get_storage(PyObject* self, PyObject*) {
-  return guarded([&] { return storage_of(*as_tensor(self)); });
-}
-PyObject* get_offset(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromLongLong(unreleased(self).offset); });
 }
 PyObject* data_ptr(PyObject* self, PyObject*) {
   return guarded([&] {
@@ -207,14 +186,14 @@ Py_ssize_t length(PyObject* self) {
 }
 
 PyGetSetDef g_properties[] = {
-    {"shape", get_shape, nullptr, "Sizes along each axis.", nullptr},
-    {"strides", get_strides, nullptr, "Bytes from one element to the next along each axis.",
+    {"shape", get<shape_of>, nullptr, "Sizes along each axis.", nullptr},
+    {"strides", get<strides_of>, nullptr, "Bytes from one element to the next along each axis.",
      nullptr},
-    {"dtype", get_dtype, nullptr, "The elements' NumPy dtype.", nullptr},
-    {"ndim", get_ndim, nullptr, "Number of axes.", nullptr},
-    {"size", get_size, nullptr, "Number of elements.", nullptr},
-    {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
-    {"nbytes", get_nbytes, nullptr, "Bytes of all elements; strides do not matter.", nullptr},
+    {"dtype", get<dtype_of>, nullptr, "The elements' NumPy dtype.", nullptr},
+    {"ndim", get<&Tensor::dims>, nullptr, "Number of axes.", nullptr},
+    {"size", get<size_of>, nullptr, "Number of elements.", nullptr},
+    {"itemsize", get<&Tensor::item_size>, nullptr, "Bytes of one element.", nullptr},
+    {"nbytes", get<nbytes_of>, nullptr, "Bytes of all elements; strides do not matter.", nullptr},
     {"readonly", get_readonly, nullptr, "True if the tensor refuses writes.", nullptr},
     {"_released", get_released, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -251,11 +230,11 @@ PyMethodDef g_methods[] = {
      ">>> weights.tolist()\n"
      "[0.0, 0.0, 0.0]"},
     {"_layout", layout, METH_NOARGS, nullptr},
-    {"is_contiguous", get_contiguous, METH_NOARGS,
+    {"is_contiguous", get<&Tensor::contiguous>, METH_NOARGS,
      "is_contiguous()\n--\n\nReturn True if the elements are stored in C order without gaps."},
-    {"storage", get_storage, METH_NOARGS,
+    {"storage", get<storage_of>, METH_NOARGS,
      "storage()\n--\n\nReturn the Storage that the tensor is a view of."},
-    {"storage_offset", get_offset, METH_NOARGS,
+    {"storage_offset", get<&Tensor::offset>, METH_NOARGS,
      "storage_offset()\n--\n\n"
      "Return the bytes from the beginning of the storage to the first element."},
     {"data_ptr", data_ptr, METH_NOARGS,

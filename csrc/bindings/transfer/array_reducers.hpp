@@ -5,6 +5,9 @@
 
 namespace shmtensor::python {
 
+/// Return true for NumPy's class of arrays and its subclasses.
+[[nodiscard]] bool is_array_class(PyObject* object);
+
 void add_array_reducers(py::module_& module);
 
 }  // namespace shmtensor::python

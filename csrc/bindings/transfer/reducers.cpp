@@ -10,7 +10,7 @@
 #include "bindings/support/errors.hpp"
 #include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
-#include "bindings/transfer/array_elements.hpp"
+#include "bindings/transfer/array_reducers.hpp"
 #include "bindings/transfer/send_receive.hpp"
 #include "bindings/transfer/tensor_view.hpp"
 
@@ -162,6 +162,12 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
+PyObject* named_by_pickles(py::module_& module, const char* function) {
+  py::object object = module.attr(function);
+  object.attr("__module__") = py::str("shmtensor.reducers");
+  return object.release().ptr();
+}
+
 void add_reducers(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
   module.def("reducer_lookup", [](const py::dict& first, const py::dict& second) {
@@ -169,16 +175,9 @@ void add_reducers(py::module_& module) {
     const py::object found = checked(PyCFunction_New(&g_find_reducer, self.ptr()));
     return checked(PyInstanceMethod_New(found.ptr()));
   });
-  // Pickles name these as members of the public module, whose import also registers the reducers: a
-  // process that receives a tensor can send it on.
-  const py::str home("shmtensor.reducers");
-  for (const auto& [name, place] :
-       {std::pair("rebuild_tensor", &g_rebuild_tensor), std::pair("rebuild_view", &g_rebuild_view),
-        std::pair("rebuild_storage", &g_rebuild_storage)}) {
-    py::object object = module.attr(name);
-    object.attr("__module__") = home;
-    *place = object.release().ptr();
-  }
+  g_rebuild_tensor = named_by_pickles(module, "rebuild_tensor");
+  g_rebuild_view = named_by_pickles(module, "rebuild_view");
+  g_rebuild_storage = named_by_pickles(module, "rebuild_storage");
 }
 
 }  // namespace shmtensor::python

@@ -1,6 +1,7 @@
 #include "bindings/transfer/send_scope.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -12,7 +13,8 @@
 #include "bindings/session/session_access.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/support/initializer.hpp"
-#include "bindings/transfer/write_message.hpp"
+#include "bindings/support/simple_buffer.hpp"
+#include "os/write_parts.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -47,6 +49,30 @@ void cancel_tickets(const py::bytes& tickets) {
   for (std::size_t at = 0; at + sizeof record <= text.size(); at += sizeof record) {
     std::memcpy(&record, text.data() + at, sizeof record);
     session.cancel(named_by(record), static_cast<Strategy>(record.strategy));
+  }
+}
+
+// Writes all of header and content to a pipe or socket, as multiprocessing's connections do. No
+// signal handler of Python's runs between the last byte and the return: an exception means that the
+// message was not written whole. Throws the errors of `os.write`.
+void write_message(int fd, const py::object& header, const py::object& content) {
+  const SimpleBuffer head(header.ptr());
+  const SimpleBuffer body(content.ptr());
+  WriteParts parts(head.bytes(), body.bytes());
+  for (;;) {
+    int error = 0;
+    {
+      const GilRelease release;
+      error = parts.write_to(fd);
+    }
+    if (error != 0 && error != EINTR) {
+      errno = error;
+      PyErr_SetFromErrno(PyExc_OSError);
+      throw py::error_already_set();
+    }
+    if (parts.done()) return;
+    // A signal that comes after a part was written ends the call with that part, without an error.
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 }
 

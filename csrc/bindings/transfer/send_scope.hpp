@@ -36,9 +36,9 @@ class SendScope : public Scope<SendScope> {
   /// Return true if no tensor has its ticket in its handle.
   [[nodiscard]] bool is_empty() const noexcept { return sent_.empty(); }
 
-  /// `write_message`. A message that was written whole is delivered; otherwise its tickets are
-  /// cancelled, because no process can read it. Decided here, where no signal handler of Python's
-  /// runs between the last byte and `delivered`.
+  /// Writes the message to a pipe or socket. One that was written whole is delivered; otherwise its
+  /// tickets are cancelled, because no process can read it. Decided here, where no signal handler
+  /// of Python's runs between the last byte and `delivered`.
   void write(int fd, const py::object& header, const py::object& content);
   /// The tickets now belong to the reader of the message.
   void delivered() noexcept;
