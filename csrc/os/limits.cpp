@@ -1,6 +1,5 @@
 #include "os/limits.hpp"
 
-#include <dirent.h>
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
@@ -9,7 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <fstream>
-#include <memory>
 #include <optional>
 
 #include "base/align.hpp"
@@ -128,22 +126,6 @@ int usable_processors() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : CPU_SETSIZE;
-}
-
-std::uint64_t open_descriptors() noexcept {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
-  if (!folder) return 0;
-  std::uint64_t count = 0;
-  while (::readdir(folder.get()) != nullptr) ++count;
-  return count < 3 ? 0 : count - 3;  // not counted: ".", ".." and the folder's own descriptor
-}
-
-std::uint64_t mapping_count() {
-  std::ifstream maps("/proc/self/maps");
-  std::string line;
-  std::uint64_t count = 0;
-  while (std::getline(maps, line)) ++count;
-  return count;
 }
 
 }  // namespace shmtensor

@@ -1,4 +1,4 @@
-// Returns the limits of this process: memory, address space, descriptors and mappings.
+// Returns the limits of this process: memory, address space, descriptors and processors.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,5 @@ void raise_soft_limit(int resource) noexcept;
 
 /// Returns the number of processors on which this thread may run.
 [[nodiscard]] int usable_processors() noexcept;
-
-/// Returns the number of open descriptors of this process.
-[[nodiscard]] std::uint64_t open_descriptors() noexcept;
-
-/// Returns the number of entries in /proc/self/maps.
-[[nodiscard]] std::uint64_t mapping_count();
 
 }  // namespace shmtensor

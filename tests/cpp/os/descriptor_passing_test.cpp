@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "os/limits.hpp"
 #include "os/memfd.hpp"
 #include "os/process.hpp"
 #include "os/unix_socket.hpp"
 #include "support/child.hpp"
+#include "support/descriptors.hpp"
 #include "support/wait.hpp"
 
 namespace shmtensor {
@@ -69,7 +69,7 @@ TEST(DescriptorPassing, LostDescriptorsRaiseWithoutLeaks) {
     send_files(client, {&file, &file, &file});
     send_message(client, kByte);
     // Room for one of the three.
-    const std::uint64_t before = open_descriptors();
+    const std::uint64_t before = testing::open_descriptors();
     const Fd highest = file.duplicate();
     const auto next = static_cast<rlim_t>(highest.get()) + 2;
     rlimit limit{next, next};
@@ -82,7 +82,7 @@ TEST(DescriptorPassing, LostDescriptorsRaiseWithoutLeaks) {
       EXPECT_EQ(error.code(), EMFILE);
       EXPECT_NE(std::string(error.what()).find("RLIMIT_NOFILE"), std::string::npos);
     }
-    EXPECT_EQ(open_descriptors(), before + 1);
+    EXPECT_EQ(testing::open_descriptors(), before + 1);
     EXPECT_EQ(receive_message(server, buffer)->size, 1u) << "the connection still works";
   });
 }
@@ -90,7 +90,7 @@ TEST(DescriptorPassing, LostDescriptorsRaiseWithoutLeaks) {
 TEST(DescriptorPassing, TooManyDescriptorsForReceiverRaise) {
   const auto [server, client] = socket_pair();
   const Fd file = create_memfd("too many");
-  const std::uint64_t before = open_descriptors();
+  const std::uint64_t before = testing::open_descriptors();
   // The descriptors of two messages, assembled by hand.
   std::array<int, 2 * kMaxFdsPerMessage + 8> numbers{};
   numbers.fill(file.get());
@@ -109,7 +109,7 @@ TEST(DescriptorPassing, TooManyDescriptorsForReceiverRaise) {
   ASSERT_EQ(::sendmsg(client.get(), &message, 0), 1);
   std::array<std::byte, 8> buffer{};
   EXPECT_THROW(static_cast<void>(receive_message(server, buffer)), OsError);
-  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_EQ(testing::open_descriptors(), before);
 }
 
 TEST(DescriptorPassing, KernelReportsTheSender) {

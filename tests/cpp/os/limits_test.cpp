@@ -9,7 +9,6 @@
 
 #include "base/align.hpp"
 #include "os/mapping.hpp"
-#include "os/memfd.hpp"
 #include "support/child.hpp"
 
 namespace shmtensor {
@@ -38,15 +37,6 @@ TEST(Limits, AvailableMemoryShrinksWithUse) {
     shrunk = available_memory().bytes <= before - kPiece;
   }
   EXPECT_TRUE(shrunk) << taken.size() << " pieces taken";
-}
-
-TEST(Limits, DescriptorCountFollowsOpenFiles) {
-  const std::uint64_t before = open_descriptors();
-  {
-    const Fd file = create_memfd("one more");
-    EXPECT_EQ(open_descriptors(), before + 1);
-  }
-  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST(Limits, SoftDescriptorLimitIsReportedAndRaised) {
@@ -91,13 +81,6 @@ TEST(Limits, AddressSpaceContainsAllMappings) {
     ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
     EXPECT_EQ(address_space(), before / 2);
   });
-}
-
-TEST(Limits, MappingCountIsReported) {
-  const Fd file = create_memfd("mapped");
-  const std::uint64_t before = mapping_count();
-  const Mapping mapping = Mapping::of_file(file, 0, page_size(), Access::read_only);
-  EXPECT_GT(mapping_count(), before);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 #include "base/align.hpp"
 #include "base/error.hpp"
-#include "os/limits.hpp"
 #include "support/child.hpp"
+#include "support/descriptors.hpp"
 
 namespace shmtensor {
 namespace {
@@ -44,9 +44,9 @@ class UserFileTest : public ::testing::Test {
 
 TEST_F(UserFileTest, IsMappedCompletely) {
   write("twelve bytes");
-  const std::uint64_t descriptors = open_descriptors();
+  const std::uint64_t descriptors = testing::open_descriptors();
   const MappedFile file = map_file(path_, 0, Access::read_only);
-  EXPECT_EQ(open_descriptors(), descriptors) << "the descriptor is closed";
+  EXPECT_EQ(testing::open_descriptors(), descriptors) << "the descriptor is closed";
   EXPECT_EQ(file.size, 12u);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(file.mapping.data()), 12), "twelve bytes");
   struct stat info{};
