@@ -46,7 +46,12 @@ void ArenaRegistry::make_orphan(Entry& entry) {
 }
 
 void ArenaRegistry::retire(ArenaNumber number) {
-  if (const auto at = entries_.find(number); at != entries_.end()) make_orphan(at->second);
+  if (Entry* const entry = entry_of(number)) make_orphan(*entry);
+}
+
+ArenaRegistry::Entry* ArenaRegistry::entry_of(ArenaNumber number) {
+  const auto at = entries_.find(number);
+  return at != entries_.end() ? &at->second : nullptr;
 }
 
 const Segment* ArenaRegistry::find(ArenaNumber number) const {
@@ -62,22 +67,21 @@ std::size_t ArenaRegistry::owned_by(SlotNumber slot) const {
 }
 
 bool ArenaRegistry::keep_chunk(ArenaNumber number, std::uint32_t chunk, Fd descriptor) {
-  const auto at = entries_.find(number);
-  if (at == entries_.end()) return false;
-  if (!is_on_device(at->second.segment->strategy())) return false;
-  at->second.chunks.try_emplace(chunk, std::move(descriptor));
+  Entry* const entry = entry_of(number);
+  if (entry == nullptr || !is_on_device(entry->segment->strategy())) return false;
+  entry->chunks.try_emplace(chunk, std::move(descriptor));
   return true;
 }
 
-const Fd* ArenaRegistry::find_chunk(ArenaNumber number, std::uint32_t chunk) const {
-  const auto at = entries_.find(number);
-  if (at == entries_.end()) return nullptr;
-  const auto found = at->second.chunks.find(chunk);
-  return found != at->second.chunks.end() ? &found->second : nullptr;
+const Fd* ArenaRegistry::find_chunk(ArenaNumber number, std::uint32_t chunk) {
+  Entry* const entry = entry_of(number);
+  if (entry == nullptr) return nullptr;
+  const auto found = entry->chunks.find(chunk);
+  return found != entry->chunks.end() ? &found->second : nullptr;
 }
 
 void ArenaRegistry::drop_chunk(ArenaNumber number, std::uint32_t chunk) {
-  if (const auto at = entries_.find(number); at != entries_.end()) at->second.chunks.erase(chunk);
+  if (Entry* const entry = entry_of(number)) entry->chunks.erase(chunk);
 }
 
 void ArenaRegistry::notify_owners() const noexcept {
@@ -172,15 +176,15 @@ void ArenaRegistry::drain(const SessionMemory& memory, ArenaNumber number, Block
 
 FreeResult ArenaRegistry::try_free_block(const SessionMemory& memory, ArenaNumber number,
                                          BlockNumber block) {
-  const auto at = entries_.find(number);
-  if (at == entries_.end() || block >= at->second.segment->capacity()) return FreeResult::none;
-  const FreeResult result = try_free(*at->second.segment, block, memory);
-  if (result == FreeResult::freed) free_marked(at->second, block);
+  Entry* const entry = entry_of(number);
+  if (entry == nullptr || block >= entry->segment->capacity()) return FreeResult::none;
+  const FreeResult result = try_free(*entry->segment, block, memory);
+  if (result == FreeResult::freed) free_marked(*entry, block);
   return result;
 }
 
 void ArenaRegistry::note_free(ArenaNumber number, BlockNumber block) {
-  if (const auto at = entries_.find(number); at != entries_.end()) free_marked(at->second, block);
+  if (Entry* const entry = entry_of(number)) free_marked(*entry, block);
 }
 
 template <typename Chosen>

@@ -41,7 +41,7 @@ class ArenaRegistry {
   /// there is no such arena.
   bool keep_chunk(ArenaNumber number, std::uint32_t chunk, Fd descriptor);
   /// Returns null if no descriptor of the chunk is known.
-  [[nodiscard]] const Fd* find_chunk(ArenaNumber number, std::uint32_t chunk) const;
+  [[nodiscard]] const Fd* find_chunk(ArenaNumber number, std::uint32_t chunk);
   void drop_chunk(ArenaNumber number, std::uint32_t chunk);
 
   /// Wakes owners that wait for blocks to be freed, because a dead process may have used such a
@@ -105,6 +105,8 @@ class ArenaRegistry {
     std::uint64_t reclaimed = 0;
   };
 
+  /// Returns null if there is none.
+  [[nodiscard]] Entry* entry_of(ArenaNumber number);
   static void make_orphan(Entry& entry);
   void clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead,
                   const Happened& happened);

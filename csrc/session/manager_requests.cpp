@@ -18,17 +18,22 @@ namespace {
 constexpr int kSearches = 40;
 constexpr std::chrono::milliseconds kSearchPause{50};
 
+Message about_arena(MessageKind kind, const SessionId& session, ArenaNumber arena,
+                    std::uint32_t chunk = 0) {
+  Message message = message_for(kind, session);
+  message.arena = arena;
+  message.chunk = chunk;
+  return message;
+}
+
 }  // namespace
 
 void ManagerClient::retire_arena(ArenaNumber number) {
-  Message message = message_for(MessageKind::retire_arena, id());
-  message.arena = number;
-  ask(message);
+  ask(about_arena(MessageKind::retire_arena, id(), number));
 }
 
 Fd ManagerClient::find_arena(ArenaNumber number) {
-  Message message = message_for(MessageKind::find_arena, id());
-  message.arena = number;
+  const Message message = about_arena(MessageKind::find_arena, id(), number);
   for (int search = 0; search < kSearches; ++search) {
     Reply reply = ask(message);
     if (reply.fd || reply.message.unfinished == 0) return std::move(reply.fd);
@@ -91,17 +96,13 @@ void ManagerClient::drain(ArenaNumber arena, BlockNumber block) noexcept {
 
 void ManagerClient::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
                          const Fd& descriptor) {
-  Message message = message_for(MessageKind::keep_chunk, id());
-  message.arena = arena;
-  message.chunk = chunk;
+  Message message = about_arena(MessageKind::keep_chunk, id(), arena, chunk);
   message.number = size;
   ask(message, descriptor.get());
 }
 
 Fd ManagerClient::fetch(ArenaNumber arena, std::uint32_t chunk) {
-  Message message = message_for(MessageKind::find_chunk, id());
-  message.arena = arena;
-  message.chunk = chunk;
+  const Message message = about_arena(MessageKind::find_chunk, id(), arena, chunk);
   for (int search = 0; search < kSearches; ++search) {
     Reply reply = ask(message);
     if (reply.message.kind == MessageKind::done && reply.fd) return std::move(reply.fd);
@@ -113,10 +114,7 @@ Fd ManagerClient::fetch(ArenaNumber arena, std::uint32_t chunk) {
 }
 
 void ManagerClient::drop(ArenaNumber arena, std::uint32_t chunk) {
-  Message message = message_for(MessageKind::drop_chunk, id());
-  message.arena = arena;
-  message.chunk = chunk;
-  ask(message);
+  ask(about_arena(MessageKind::drop_chunk, id(), arena, chunk));
 }
 
 }  // namespace shmtensor
