@@ -131,7 +131,7 @@ PyObject* load_array(PyObject* view, const Item& item) {
   for (Py_ssize_t i = 0; i < dims; ++i) {
     std::int64_t extent = 0;
     std::memcpy(&extent, parsed.shape.data() + i * 8, sizeof extent);
-    PyTuple_SET_ITEM(shape.ptr(), i, PyLong_FromLongLong(extent));
+    PyTuple_SET_ITEM(shape.ptr(), i, checked(PyLong_FromLongLong(extent)).release().ptr());
   }
   const py::object offset = checked(PyLong_FromUnsignedLongLong(item.offset + parsed.elements));
   const std::array<PyObject*, 7> arguments{nullptr,      shape.ptr(), dtype.ptr(), view,
