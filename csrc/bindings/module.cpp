@@ -35,7 +35,6 @@
 #include "bindings/sync/locks.hpp"
 #include "bindings/sync/semaphores.hpp"
 #include "bindings/tensor/atomic.hpp"
-#include "bindings/tensor/change_wait.hpp"
 #include "bindings/tensor/shared_memory.hpp"
 #include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/array_reducers.hpp"
@@ -63,7 +62,6 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_private_view(module);
   add_tensor(module);
   add_atomic(module);
-  add_change_wait(module);
   add_shared_memory(module);
   add_send_scope(module);
   add_read_scope(module);

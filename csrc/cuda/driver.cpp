@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/atomic.hpp"
+#include "base/report.hpp"
 #include "os/fork_mark.hpp"
 #include "os/mutex.hpp"
 
@@ -210,6 +211,15 @@ std::string Driver::name_of(Result code) const {
 void Driver::check(Result code, const std::string& what) const {
   if (code == kSuccess) return;
   throw CudaError(code, "cannot " + what + ": " + name_of(code) + advice_for(code));
+}
+
+void Driver::report_failure(Result code, const char* what) const noexcept {
+  if (code == kSuccess || code == kDeinitialized || code == kContextDestroyed) return;
+  try {
+    report(std::string("cannot ") + what + ": " + name_of(code));
+  } catch (...) {
+    report(what);
+  }
 }
 
 RelaxedCapture::RelaxedCapture(const Driver& driver) noexcept

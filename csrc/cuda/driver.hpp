@@ -65,6 +65,9 @@ class Driver {
 
   /// Throws CudaError unless the call succeeded: "cannot <what>: <driver's name>", and the remedy.
   void check(Result code, const std::string& what) const;
+  /// For destructors: reports the failure of a call, unless the driver is shutting down, which has
+  /// released everything itself.
+  void report_failure(Result code, const char* what) const noexcept;
 
  private:
   Driver();

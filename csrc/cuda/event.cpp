@@ -73,10 +73,7 @@ Event::~Event() {
   if (driver == nullptr || handle_ == nullptr) return;
   try {
     const Current current(*gpu_);
-    const Result code = driver->cuEventDestroy_v2(handle_);
-    if (code != kSuccess && code != kDeinitialized && code != kContextDestroyed) {
-      report("cannot destroy an event: " + driver->name_of(code));
-    }
+    driver->report_failure(driver->cuEventDestroy_v2(handle_), "destroy an event");
   } catch (const std::exception& error) {
     report(error.what());
   }

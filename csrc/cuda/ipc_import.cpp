@@ -69,10 +69,8 @@ ImportedAllocation::~ImportedAllocation() {
   if (driver == nullptr) return;
   try {
     const Current current(gpu_);
-    const Result code = driver->cuIpcCloseMemHandle(start_);
-    if (code != kSuccess && code != kDeinitialized && code != kContextDestroyed) {
-      report("cannot close GPU memory of another process: " + driver->name_of(code));
-    }
+    driver->report_failure(driver->cuIpcCloseMemHandle(start_),
+                           "close GPU memory of another process");
   } catch (const std::exception& error) {
     report(error.what());
   }

@@ -13,11 +13,20 @@ struct Maker {
   std::uint64_t pid_namespace = 0;  ///< the namespace in which its pid is valid
 
   /// False for a process of another PID namespace, whose pid means nothing here.
-  [[nodiscard]] bool has_ended() const noexcept;
+  [[nodiscard]] bool has_ended() const noexcept { return is_known() && !is_alive(process); }
   /// Return true if an attempt to open something failed because the process has ended. The driver
   /// frees what a process shares before the process has ended, for which this waits: 0.1 s, or a
   /// second if the process is ending.
-  [[nodiscard]] bool caused(const CudaError& error) const noexcept;
+  [[nodiscard]] bool caused(const CudaError& error) const noexcept {
+    const Result code = error.code();
+    const bool invalid = code == kInvalidValue || code == kInvalidHandle || code == kMapFailed;
+    return invalid && is_known() && ends_soon(process, 100);
+  }
+
+ private:
+  [[nodiscard]] bool is_known() const noexcept {
+    return pid_namespace == shmtensor::pid_namespace();
+  }
 };
 
 /// `Description` is IpcDescriptor or EventDescription.

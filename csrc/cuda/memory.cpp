@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include "base/align.hpp"
-#include "base/report.hpp"
 #include "cuda/peer_access.hpp"
 
 namespace shmtensor::cuda {
@@ -17,16 +16,6 @@ AllocationProperties properties_for(const Gpu& gpu) {
   properties.handle_types = kHandleDescriptor;
   properties.location = {kLocationDevice, gpu.number()};
   return properties;
-}
-
-// A driver that is shutting down has released everything itself.
-void report_unless_ended(const Driver& driver, Result code, const char* what) noexcept {
-  if (code == kSuccess || code == kDeinitialized || code == kContextDestroyed) return;
-  try {
-    report(std::string("cannot ") + what + ": " + driver.name_of(code));
-  } catch (...) {
-    report(what);
-  }
 }
 
 }  // namespace
@@ -96,7 +85,7 @@ void PhysicalMemory::reset() noexcept {
   const Driver* driver = Driver::usable();
   if (driver == nullptr) return;
   const RelaxedCapture relaxed(*driver);
-  report_unless_ended(*driver, driver->cuMemRelease(handle), "free memory");
+  driver->report_failure(driver->cuMemRelease(handle), "free memory");
 }
 
 MappedMemory& MappedMemory::operator=(MappedMemory&& other) noexcept {
@@ -139,10 +128,9 @@ void MappedMemory::reset() noexcept {
   if (driver == nullptr) return;
   unlist_mapping(start);
   const RelaxedCapture relaxed(*driver);
-  if (mapped_ != 0)
-    report_unless_ended(*driver, driver->cuMemUnmap(start, mapped_), "unmap memory");
+  if (mapped_ != 0) driver->report_failure(driver->cuMemUnmap(start, mapped_), "unmap memory");
   mapped_ = 0;
-  report_unless_ended(*driver, driver->cuMemAddressFree(start, size_), "free address space");
+  driver->report_failure(driver->cuMemAddressFree(start, size_), "free address space");
 }
 
 }  // namespace shmtensor::cuda

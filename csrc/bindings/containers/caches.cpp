@@ -25,6 +25,8 @@
 namespace shmtensor::python {
 namespace {
 
+using py::literals::operator""_a;
+
 struct OpenCache final : OpenChannel {
   static constexpr auto kName = "cache";
 
@@ -279,15 +281,11 @@ PyObject* clear(PyObject* self, PyObject*) {
 
 py::object numbers_of(const Cache& cache) {
   const Cache::Numbers numbers = cache.numbers();
-  py::dict result;
-  result["hits"] = numbers.hits;
-  result["misses"] = numbers.misses;
-  result["items"] = numbers.items;
-  result["bytes"] = numbers.bytes;
-  result["evictions"] = numbers.evictions;
-  result["max_bytes"] =
+  const py::object limit =
       numbers.max_bytes == 0 ? py::none() : py::object(py::int_(numbers.max_bytes));
-  return result;
+  return py::dict("hits"_a = numbers.hits, "misses"_a = numbers.misses, "items"_a = numbers.items,
+                  "bytes"_a = numbers.bytes, "evictions"_a = numbers.evictions,
+                  "max_bytes"_a = limit);
 }
 
 PyMethodDef g_cache_methods[] = {

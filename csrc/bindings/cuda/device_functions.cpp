@@ -1,5 +1,6 @@
 #include "bindings/cuda/device_functions.hpp"
 
+#include <array>
 #include <string>
 
 #include "bindings/storage/storage.hpp"
@@ -7,12 +8,13 @@
 #include "bindings/support/gil.hpp"
 #include "cuda/awaited_events.hpp"
 #include "cuda/contexts.hpp"
-#include "cuda/device_summary.hpp"
 #include "cuda/event.hpp"
 #include "cuda/pointer_attributes.hpp"
 
 namespace shmtensor::python {
 namespace {
+
+using py::literals::operator""_a;
 
 void order_streams(int device, std::uint64_t first, std::uint64_t then) {
   const GilRelease release;
@@ -52,24 +54,34 @@ py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
   return py::make_tuple(facts.device, facts.exportable, std::string(facts.kind));
 }
 
+// What the driver reports of a device to a process that does not use it.
+py::dict describe_device(const cuda::Driver& driver, int number) {
+  const std::string what = "describe cuda:" + std::to_string(number);
+  const auto has = [&](int attribute) {
+    return cuda::attribute_of(driver, number, attribute).value_or(0) > 0;
+  };
+  std::array<char, 128> name{};
+  cuda::Uuid uuid{};
+  driver.check(driver.cuDeviceGetName(name.data(), static_cast<int>(name.size()) - 1, number),
+               what);
+  driver.check(driver.cuDeviceGetUuid_v2(&uuid, number), what);
+  py::list peers;
+  for (int peer = 0; peer < cuda::Gpu::count(); ++peer) {
+    if (peer != number && cuda::can_access_peer(driver, number, peer)) peers.append(peer);
+  }
+  return py::dict("name"_a = name.data(), "uuid"_a = cuda::to_text(uuid),
+                  "virtual_memory"_a = cuda::shares_virtual_memory(driver, number),
+                  "ipc"_a = cuda::has_ipc(driver, number),
+                  "integrated"_a = has(cuda::kIsIntegrated), "mps"_a = has(cuda::kIsMpsClient),
+                  "exclusive"_a = has(cuda::kComputeMode), "peers"_a = peers);
+}
+
 // (the driver's version, its path, a dict for each GPU). Creates no context.
 py::tuple describe_devices() {
   const cuda::Driver& driver = cuda::Driver::get();
   py::list devices;
   for (int number = 0; number < cuda::Gpu::count(); ++number) {
-    const cuda::DeviceSummary summary = cuda::summarize_device(number);
-    py::dict device;
-    device["name"] = summary.name;
-    device["uuid"] = cuda::to_text(summary.uuid);
-    device["virtual_memory"] = summary.virtual_memory;
-    device["ipc"] = summary.ipc;
-    device["integrated"] = summary.integrated;
-    device["mps"] = summary.mps;
-    device["exclusive"] = summary.exclusive;
-    py::list peers;
-    for (const int peer : summary.peers) peers.append(peer);
-    device["peers"] = peers;
-    devices.append(device);
+    devices.append(describe_device(driver, number));
   }
   return py::make_tuple(driver.version(), driver.path(), devices);
 }

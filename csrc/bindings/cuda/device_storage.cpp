@@ -136,11 +136,11 @@ void release_all_deferred() noexcept {
 }  // namespace
 
 void add_device_storage(py::module_& module) {
-  set_device_support({.allocate = &new_device_storage,
-                      .open_export = &open_export,
-                      .release = &release_after_work,
-                      .let_peers_access = &let_peers_access,
-                      .release_deferred = &release_all_deferred});
+  device_support = {.allocate = &new_device_storage,
+                    .open_export = &open_export,
+                    .release = &release_after_work,
+                    .let_peers_access = &let_peers_access,
+                    .release_deferred = &release_all_deferred};
   module.def("cuda_new_storage", &new_device_storage);
 }
 

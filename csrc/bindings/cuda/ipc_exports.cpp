@@ -14,9 +14,8 @@
 #include "base/error.hpp"
 #include "bindings/cuda/deferred_release.hpp"
 #include "bindings/session/session_access.hpp"
-#include "bindings/storage/lifetime.hpp"
+#include "bindings/storage/allocation.hpp"
 #include "bindings/support/gil.hpp"
-#include "bindings/support/objects.hpp"
 #include "cuda/contexts.hpp"
 #include "cuda/ipc_import.hpp"
 #include "cuda/pointer_attributes.hpp"
@@ -164,8 +163,6 @@ void collect() {
   release_owners(freed);
 }
 
-Block take_block(std::uint64_t size) { return allocate_block(home(), size, Strategy::external); }
-
 // The driver's bytes for an allocation; asked for once, while any part of it is shared.
 cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerAttributes& facts)
     REQUIRES(here.mutex) {
@@ -241,28 +238,6 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
   return before;
 }
 
-// A storage over memory of a user. A block of Strategy::external, with one reference that this
-// takes over, describes the memory to other processes.
-py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int device,
-                         std::uint64_t size) {
-  py::object object;
-  try {
-    object = new_object(size, {.data = data,
-                               .arena = arena,
-                               .block = block,
-                               .kind = Backing::Kind::block,
-                               .device = static_cast<std::int16_t>(device)});
-  } catch (...) {
-    arena->release(block);
-    throw;
-  }
-  as_storage(object)->exposed.store(true);
-  enable_try_incref(object.ptr());
-  LocalTable::Lock lock(arena->local(), block);
-  arena->local().set_object(lock, Access::read_write, object.ptr());
-  return object;
-}
-
 // A storage over `size` bytes at `pointer`, which `owner` keeps alive. A process that receives it
 // can access the whole allocation, or all chunks that the bytes touch.
 py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::object& owner) {
@@ -278,14 +253,15 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
       chunks = cuda::count_chunks(cuda::Gpu::get(facts.device), pointer, size);
     }
   }
-  const Block block = take_block(sizeof description + chunks * sizeof(cuda::ExportedChunk));
-  auto* const data = reinterpret_cast<std::byte*>(pointer);
+  // A block of Strategy::external describes the memory to other processes.
+  const Block block = allocate_block(
+      home(), sizeof description + chunks * sizeof(cuda::ExportedChunk), Strategy::external);
   PyObject* const kept = py::object(owner).release().ptr();
   Export displaced;
   try {
     const GilRelease release;
     Export made;
-    made.where = {data, facts.device};
+    made.where = {reinterpret_cast<std::byte*>(pointer), facts.device};
     made.owner = kept;
     displaced = add_export(exports(), block, facts, description, std::move(made));
   } catch (...) {
@@ -294,7 +270,7 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
     throw;
   }
   if (displaced.owner != nullptr) release_owner(displaced);
-  return wrap_exported(block.arena, block.number, data, facts.device, size);
+  return wrap_block(block.arena, block.number, Access::read_write);
 }
 
 }  // namespace

@@ -16,6 +16,8 @@
 namespace shmtensor::python {
 namespace {
 
+using py::literals::operator""_a;
+
 py::object stats() {
   Session* session = Runtime::get().home_if_any();
   if (session == nullptr) return py::none();
@@ -26,20 +28,11 @@ py::object stats() {
     all = session->manager().statistics();
     mine = session->usage();
   }
-  py::dict result;
-  result["session"] = session->id().hex();
-  result["slot"] = session->slot();
-  result["processes"] = all.processes;
-  result["arenas"] = all.arenas;
-  result["blocks"] = all.blocks;
-  result["bytes_live"] = all.bytes_live;
-  result["bytes_reserved"] = all.bytes_reserved;
-  result["in_flight"] = all.in_flight;
-  result["queues"] = all.queues;
-  result["queued"] = all.queued;
-  result["descriptors"] = mine.descriptors;
-  result["mappings"] = mine.mappings;
-  return result;
+  return py::dict("session"_a = session->id().hex(), "slot"_a = session->slot(),
+                  "processes"_a = all.processes, "arenas"_a = all.arenas, "blocks"_a = all.blocks,
+                  "bytes_live"_a = all.bytes_live, "bytes_reserved"_a = all.bytes_reserved,
+                  "in_flight"_a = all.in_flight, "queues"_a = all.queues, "queued"_a = all.queued,
+                  "descriptors"_a = mine.descriptors, "mappings"_a = mine.mappings);
 }
 
 std::uint64_t bytes_of(std::string_view text) {
@@ -85,9 +78,7 @@ void add_session_functions(py::module_& module) {
   module.def("runtime_directory", []() -> py::object {
     const SocketDirectory* directory = runtime_directory();
     if (directory == nullptr) return py::none();
-    PyObject* const path = PyUnicode_DecodeFSDefault(directory->path().c_str());
-    if (path == nullptr) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(path);
+    return checked(PyUnicode_DecodeFSDefault(directory->path().c_str()));
   });
   module.def(
       "ensure_managers", [] { Runtime::get().ensure_managers(); }, py::call_guard<GilRelease>());

@@ -17,7 +17,7 @@ namespace {
 
 py::object new_object_for(Arena* arena, BlockNumber block, Access access) {
   const Strategy strategy = arena->segment().strategy();
-  if (strategy == Strategy::external) return device_support().open_export(arena, block, access);
+  if (strategy == Strategy::external) return device_support.open_export(arena, block, access);
   const std::span<std::byte> bytes = bytes_of(arena, block, access);
   Backing backing{.data = bytes.data(),
                   .arena = arena,

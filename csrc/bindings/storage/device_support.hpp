@@ -23,13 +23,12 @@ struct DeviceSupport {
   void (*release_deferred)() noexcept;
 };
 
-[[nodiscard]] const DeviceSupport& device_support() noexcept;
-void set_device_support(const DeviceSupport& support) noexcept;
+inline DeviceSupport device_support{};
 
 /// Must be called before a user gets the address of the storage's memory. Called with the GIL.
 inline void expose(Storage& storage) noexcept {
   storage.exposed.store(true);
-  if (storage.device() >= 0) device_support().let_peers_access(storage);
+  if (storage.device() >= 0) device_support.let_peers_access(storage);
 }
 
 }  // namespace shmtensor::python

@@ -37,7 +37,7 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
   switch (backing.kind) {
     case Backing::Kind::block:
       if (backing.device >= 0 || storage->pinned.load() != nullptr) {
-        device_support().release(storage, backing);
+        device_support.release(storage, backing);
       } else {
         // Without its last block, the arena may be retired by another thread.
         PinnedArena due;
@@ -63,7 +63,7 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
 std::uint64_t gc(double older_than) {
   Session* session = Runtime::get().home_if_any();
   if (session == nullptr) return 0;
-  device_support().release_deferred();
+  device_support.release_deferred();
   const GilRelease release;
   Runtime::get().leave_unused();
   return session->collect(in_milliseconds(older_than));

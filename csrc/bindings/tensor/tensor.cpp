@@ -266,7 +266,7 @@ py::object new_shared_tensor(PyObject* shape, const py::object& dtype, bool zero
   Dims dims = to_dims(shape, "shape");
   append(dims, type.inner);
   const auto bytes = static_cast<std::uint64_t>(checked_bytes(dims, type.item_size));
-  const py::object storage = device >= 0 ? device_support().allocate(bytes, device, zeroed)
+  const py::object storage = device >= 0 ? device_support.allocate(bytes, device, zeroed)
                                          : new_shared_storage(bytes, zeroed);
   return new_tensor(storage, type, dims, {}, 0, false);
 }
