@@ -37,7 +37,7 @@ void Barrier::change(Change&& change) noexcept {
     state = State::of(bits);
     if (!change(state)) return;
   } while (!words_.state.compare_exchange_strong(bits, state.bits()));
-  wake_all();
+  WaitFlag(words_.waiters).notify_everyone();
 }
 
 // It takes part before it counts as arrived: if it is killed in between, its death breaks the
@@ -122,13 +122,8 @@ void Barrier::disown(SlotNumber slot) noexcept {
   }
 }
 
-std::uint32_t Barrier::waiting() const noexcept {
-  const State state = State::of(words_.state.load());
-  return state.arrived;
-}
+std::uint32_t Barrier::waiting() const noexcept { return State::of(words_.state.load()).arrived; }
 
 bool Barrier::is_broken() const noexcept { return State::of(words_.state.load()).broken; }
-
-void Barrier::wake_all() noexcept { WaitFlag(words_.waiters).notify_everyone(); }
 
 }  // namespace shmtensor::sync

@@ -79,7 +79,6 @@ class Barrier {
   [[nodiscard]] std::span<Word> used() const noexcept {
     return shares_.first(std::min<std::size_t>(words_.used.load(), shares_.size()));
   }
-  void wake_all() noexcept;
 
   BarrierWords& words_;
   std::span<Word> shares_;
