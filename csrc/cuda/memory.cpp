@@ -20,14 +20,6 @@ AllocationProperties properties_for(const Gpu& gpu) {
 
 }  // namespace
 
-PhysicalMemory& PhysicalMemory::operator=(PhysicalMemory&& other) noexcept {
-  if (this == &other) return *this;
-  reset();
-  handle_ = std::exchange(other.handle_, 0);
-  size_ = other.size_;
-  return *this;
-}
-
 std::uint64_t PhysicalMemory::granularity(const Gpu& gpu) {
   const AllocationProperties properties = properties_for(gpu);
   std::size_t size = 0;
@@ -86,15 +78,6 @@ void PhysicalMemory::reset() noexcept {
   if (driver == nullptr) return;
   const RelaxedCapture relaxed(*driver);
   driver->report_failure(driver->cuMemRelease(handle), "free memory");
-}
-
-MappedMemory& MappedMemory::operator=(MappedMemory&& other) noexcept {
-  if (this == &other) return *this;
-  reset();
-  start_ = std::exchange(other.start_, 0);
-  size_ = other.size_;
-  mapped_ = other.mapped_;
-  return *this;
 }
 
 MappedMemory MappedMemory::map(const Gpu& gpu, const PhysicalMemory* pieces, std::size_t count,

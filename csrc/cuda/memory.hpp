@@ -18,7 +18,11 @@ class PhysicalMemory {
   PhysicalMemory() noexcept = default;
   PhysicalMemory(PhysicalMemory&& other) noexcept
       : handle_(std::exchange(other.handle_, 0)), size_(other.size_) {}
-  PhysicalMemory& operator=(PhysicalMemory&& other) noexcept;
+  PhysicalMemory& operator=(PhysicalMemory other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
   ~PhysicalMemory() { reset(); }
 
   /// `size` is a multiple of the granularity. Throws CudaError.
@@ -52,7 +56,12 @@ class MappedMemory {
   MappedMemory() noexcept = default;
   MappedMemory(MappedMemory&& other) noexcept
       : start_(std::exchange(other.start_, 0)), size_(other.size_), mapped_(other.mapped_) {}
-  MappedMemory& operator=(MappedMemory&& other) noexcept;
+  MappedMemory& operator=(MappedMemory other) noexcept {
+    std::swap(start_, other.start_);
+    std::swap(size_, other.size_);
+    std::swap(mapped_, other.mapped_);
+    return *this;
+  }
   ~MappedMemory() { reset(); }
 
   /// The address range is exactly as large as the memory: larger ranges would soon exhaust the

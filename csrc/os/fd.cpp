@@ -9,14 +9,6 @@
 
 namespace shmtensor {
 
-Fd& Fd::operator=(Fd&& other) noexcept {
-  if (this != &other) {
-    reset();
-    number_ = std::exchange(other.number_, -1);
-  }
-  return *this;
-}
-
 void Fd::reset() noexcept {
   // Linux frees the number even if close reports an error, so close must not be retried.
   if (number_ >= 0) ::close(std::exchange(number_, -1));

@@ -22,7 +22,10 @@ class Fd {
   Fd() noexcept = default;
   explicit Fd(int number) noexcept : number_(number) {}
   Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept;
+  Fd& operator=(Fd other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
   ~Fd() { reset(); }
 
   [[nodiscard]] int get() const noexcept { return number_; }

@@ -58,18 +58,6 @@ std::uint64_t page_size() noexcept {
   return size;
 }
 
-Mapping::Mapping(Mapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  if (this != &other) {
-    reset();
-    data_ = std::exchange(other.data_, nullptr);
-    size_ = std::exchange(other.size_, 0);
-  }
-  return *this;
-}
-
 void Mapping::reset() noexcept {
   if (data_ != nullptr) ::munmap(data_, size_);
   data_ = nullptr;

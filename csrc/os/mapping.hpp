@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "os/fd.hpp"
 
@@ -15,8 +16,13 @@ enum class Access : std::uint8_t { read_only, read_write };
 class Mapping {
  public:
   Mapping() noexcept = default;
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
   ~Mapping() { reset(); }
 
   /// Maps `[offset, offset + size)` of the file, shared, aligned to 2 MiB. The range may extend

@@ -15,15 +15,10 @@ class HeldBlock {
   /// Takes over a reference.
   explicit HeldBlock(const Block& block) noexcept : block_(block) {}
   HeldBlock(HeldBlock&& other) noexcept : block_(std::exchange(other.block_, {})) {}
-  HeldBlock& operator=(HeldBlock&& other) noexcept {
-    if (this != &other) {
-      reset();
-      block_ = std::exchange(other.block_, {});
-    }
+  HeldBlock& operator=(HeldBlock other) noexcept {
+    std::swap(block_, other.block_);
     return *this;
   }
-  HeldBlock(const HeldBlock&) = delete;
-  HeldBlock& operator=(const HeldBlock&) = delete;
   ~HeldBlock() { reset(); }
 
   void reset() noexcept {

@@ -16,15 +16,10 @@ class PinnedArena {
   /// the lock of the session's arenas.
   explicit PinnedArena(Arena& arena) noexcept : arena_(&arena) { arena.pin(); }
   PinnedArena(PinnedArena&& other) noexcept : arena_(std::exchange(other.arena_, nullptr)) {}
-  PinnedArena& operator=(PinnedArena&& other) noexcept {
-    if (this != &other) {
-      reset();
-      arena_ = std::exchange(other.arena_, nullptr);
-    }
+  PinnedArena& operator=(PinnedArena other) noexcept {
+    std::swap(arena_, other.arena_);
     return *this;
   }
-  PinnedArena(const PinnedArena&) = delete;
-  PinnedArena& operator=(const PinnedArena&) = delete;
   ~PinnedArena() { reset(); }
 
   void reset() noexcept {
