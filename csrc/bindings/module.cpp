@@ -8,9 +8,8 @@
 #include "bindings/cuda/copy.hpp"
 #include "bindings/cuda/device_functions.hpp"
 #include "bindings/cuda/device_storage.hpp"
+#include "bindings/cuda/dlpack_capsules.hpp"
 #include "bindings/cuda/dlpack_exchange.hpp"
-#include "bindings/cuda/dlpack_export.hpp"
-#include "bindings/cuda/dlpack_import.hpp"
 #include "bindings/cuda/event.hpp"
 #include "bindings/cuda/ipc_exports.hpp"
 #include "bindings/cuda/pinning.hpp"
@@ -83,8 +82,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_device_copies(module);
   add_event(module);
   add_dlpack_exchange(module);
-  add_dlpack_export(module);
-  add_dlpack_import(module);
+  add_dlpack_capsules(module);
   add_ipc_exports(module);
   add_pinning(module);
 }

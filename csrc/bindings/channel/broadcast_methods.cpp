@@ -44,6 +44,25 @@ std::uint64_t lag_of_reader(const BroadcastReader& reader) {
   return reader.lag();
 }
 
+// The number of the value that was set is not known: another process may have set one since.
+PyObject* set_latest(PyObject* self, PyObject* item) {
+  return guarded([&] {
+    Patience endless;
+    put_one(opened<OpenLatest>(self), item, channel_of(self).dumps, endless);
+  });
+}
+
+PyObject* get_latest(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> py::object {
+    const auto [after, timeout] = parse<2>("_newer", given, count, names, {"after", "timeout"}, 1);
+    const std::uint64_t known = to_unsigned(after);
+    Patience patience = to_patience(self, timeout);
+    const auto taken = get_newer(opened<OpenLatest>(self), known, patience);
+    if (!taken) return py::none();
+    return py::make_tuple(taken->first, taken->second);
+  });
+}
+
 }  // namespace
 
 PyMethodDef g_broadcast_methods[] = {
@@ -71,6 +90,18 @@ PyMethodDef g_reader_methods[] = {
      docs::kReaderLag},
     {"close", call_core<OpenReader, unlocked<BroadcastReader, &BroadcastReader::leave>>,
      METH_NOARGS, docs::kReaderClose},
+    {},
+};
+
+PyMethodDef g_latest_methods[] = {
+    {"set", set_latest, METH_O, "Let `value` be the newest one."},
+    {"_newer", method(get_latest), kWithNames, nullptr},
+    {},
+};
+
+PyGetSetDef g_latest_properties[] = {
+    {"version", call_core<OpenLatest, &Broadcast::count>, nullptr,
+     "How many values were set, by all processes.", nullptr},
     {},
 };
 

@@ -8,7 +8,6 @@
 
 #include "bindings/channel/broadcast_methods.hpp"
 #include "bindings/channel/channel_methods.hpp"
-#include "bindings/channel/latest_methods.hpp"
 #include "bindings/channel/object_type.hpp"
 #include "bindings/channel/pipe_hold.hpp"
 #include "bindings/channel/queue_methods.hpp"
@@ -108,6 +107,7 @@ PyMemberDef g_members[] = {
     {},
 };
 PyMemberDef g_reader_members[] = {kWeakReferences, {}};
+PyMemberDef g_latest_members[] = {kWeakReferences, kStorage, {}};
 
 }  // namespace
 
@@ -144,10 +144,11 @@ void add_channels(py::module_& module) {
                                  g_broadcast_properties, g_members);
   add_channel<OpenReader>(module, "shmtensor._core.BroadcastReaderBase", g_reader_methods,
                           g_reader_properties, g_reader_members);
+  add_channel<OpenLatest>(module, "shmtensor._core.LatestBase", g_latest_methods,
+                          g_latest_properties, g_latest_members);
   module.def("new_queue_storage", &new_queue_storage, py::arg("limit"), py::arg("max_bytes") = 0,
              py::arg("counts_copies") = false, py::arg("redeliver") = false, py::arg("label") = "");
   module.def("new_broadcast_storage", &new_broadcast_storage);
-  add_latest(module);
   add_pipes(module);
   add_queue_exceptions(module);
 }

@@ -1,13 +1,12 @@
 #include "bindings/channel/queue_methods.hpp"
 
-#include <atomic>
 #include <chrono>
 #include <utility>
 
 #include "base/error.hpp"
 #include "bindings/channel/channel_methods.hpp"
 #include "bindings/channel/method_docs.hpp"
-#include "bindings/storage/storage.hpp"
+#include "bindings/storage/words.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/support/simple_buffer.hpp"
 
@@ -142,18 +141,10 @@ PyObject* claim_in(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
   return guarded([&] {
     const auto [storage, index] =
         parse<2>("_claim_in", given, count, names, {"storage", "index"}, 2);
-    if (!is_storage(storage)) throw py::type_error("claims are in a storage");
-    auto& words = *reinterpret_cast<Storage*>(storage);
-    const Py_ssize_t at = to_number(index);
-    if (words.read_only() || words.device() >= 0 || at < 0 ||
-        static_cast<std::uint64_t>(at) >= words.size / sizeof(std::uint64_t)) {
-      throw py::value_error("no such word, or it is not writable");
-    }
-    using Word = std::atomic<std::uint64_t>;
-    auto* const word = reinterpret_cast<Word*>(words.backing().data) + at;
+    Atomic<std::uint64_t>& word = word_of(storage, to_unsigned(index));
     auto& open = usable<OpenQueue>(self);
     open.claims = py::reinterpret_borrow<py::object>(storage);
-    open.core.claim_in(*word);
+    open.core.claim_in(word);
   });
 }
 

@@ -158,6 +158,20 @@ PyObject* load_plain(const Items& items, const Item& item) {
   return load_pickle(item);
 }
 
+// Of a form that the bytes alone determine.
+py::object load_item(PyObject* view, const Item& item) {
+  switch (item.form) {
+    case ItemForm::plain:
+      return checked(load_pickle(item));
+    case ItemForm::buffered:
+      return checked(load_buffered(view, item));
+    case ItemForm::array:
+      return checked(load_array(view, item));
+    default:
+      throw CorruptData("cannot read an item: its form is unknown; its memory was damaged");
+  }
+}
+
 std::uint64_t place_of(const Items& items, std::int64_t index) {
   // Numbers from a damaged handle may be anything; these wrap.
   const auto number = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
@@ -182,20 +196,11 @@ PyObject* make(PyObject* self, std::int64_t index) {
     const std::uint64_t place = place_of(items, index);
     const Item item = items.table.at(place);
     PyObject* const view = PyTuple_GET_ITEM(items.views, static_cast<Py_ssize_t>(item.piece));
-    switch (item.form) {
-      case ItemForm::plain:
-        return load_plain(items, item);
-      case ItemForm::buffered:
-        return load_buffered(view, item);
-      case ItemForm::array:
-        return load_array(view, item);
-      case ItemForm::nested: {
-        const py::object bytes = slice_of(view, item.offset, item.bytes.size());
-        const py::int_ number(place);
-        return PyObject_CallMethodObjArgs(self, g_nested, bytes.ptr(), number.ptr(), nullptr);
-      }
-    }
-    throw CorruptData("cannot read an item of a shared list or dict: its form is unknown");
+    if (item.form == ItemForm::plain) return load_plain(items, item);
+    if (item.form != ItemForm::nested) return load_item(view, item).release().ptr();
+    const py::object bytes = slice_of(view, item.offset, item.bytes.size());
+    const py::int_ number(place);
+    return PyObject_CallMethodObjArgs(self, g_nested, bytes.ptr(), number.ptr(), nullptr);
   });
 }
 
@@ -334,17 +339,7 @@ PyMethodDef g_methods[] = {
 }  // namespace
 
 py::object load_item(PyObject* view, ItemForm form) {
-  const Item item{.form = form, .bytes = bytes_of(view)};
-  switch (form) {
-    case ItemForm::plain:
-      return checked(load_pickle(item));
-    case ItemForm::buffered:
-      return checked(load_buffered(view, item));
-    case ItemForm::array:
-      return checked(load_array(view, item));
-    default:
-      throw CorruptData("cannot read an item: its form is unknown; its memory was damaged");
-  }
+  return load_item(view, Item{.form = form, .bytes = bytes_of(view)});
 }
 
 void add_item_sequence(py::module_& module) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bindings/cuda/dlpack.hpp"
-#include "bindings/cuda/dlpack_export.hpp"
+#include "bindings/cuda/dlpack_capsules.hpp"
 #include "bindings/storage/device_support.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/gil.hpp"

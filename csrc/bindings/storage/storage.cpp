@@ -164,14 +164,11 @@ py::object storage_from_file(const std::string& path, std::uint64_t size, bool r
 }
 
 void set_default_strategy(const std::string& name) {
-  if (name == "file_descriptor") {
-    g_strategy.store(Strategy::file_descriptor);
-  } else if (name == "file_system") {
-    g_strategy.store(Strategy::file_system);
-  } else {
-    throw py::value_error("unknown sharing strategy '" + name +
-                          "'; there are 'file_descriptor' and 'file_system'");
+  for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
+    if (name == name_of(strategy)) return g_strategy.store(strategy);
   }
+  throw py::value_error("unknown sharing strategy '" + name +
+                        "'; there are 'file_descriptor' and 'file_system'");
 }
 
 py::tuple file_identity(const py::object& object) {

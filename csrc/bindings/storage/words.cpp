@@ -1,28 +1,26 @@
 #include "bindings/storage/words.hpp"
 
-#include <cstdint>
-
-#include "base/atomic.hpp"
 #include "bindings/storage/storage.hpp"
 #include "os/clock.hpp"
 
 namespace shmtensor::python {
-namespace {
 
-Atomic<std::uint64_t>& word_of(const py::object& object, std::uint64_t index) {
-  const Storage& storage = to_storage(object.ptr());
+Atomic<std::uint64_t>& word_of(PyObject* object, std::uint64_t index) {
+  const Storage& storage = to_storage(object);
   if (storage.device() >= 0 || storage.read_only()) throw py::value_error("not writable words");
   if (index >= storage.size / sizeof(std::uint64_t)) throw py::index_error("no such word");
   return reinterpret_cast<Atomic<std::uint64_t>*>(storage.backing().data)[index];
 }
 
+namespace {
+
 std::uint64_t exchange(const py::object& storage, std::uint64_t index, std::uint64_t value) {
-  return word_of(storage, index).exchange(value);
+  return word_of(storage.ptr(), index).exchange(value);
 }
 
 bool compare_exchange(const py::object& storage, std::uint64_t index, std::uint64_t expected,
                       std::uint64_t value) {
-  return word_of(storage, index).compare_exchange_strong(expected, value);
+  return word_of(storage.ptr(), index).compare_exchange_strong(expected, value);
 }
 
 // In the slot of this process in the session of the words, where an observer reads it. Without a

@@ -5,22 +5,17 @@
 namespace shmtensor::python {
 namespace {
 
-// Held while a reference is made from the tensor's own, or that is taken away. Nothing with a GIL.
-class Section {
- public:
-  explicit Section(const Tensor& tensor)
-      : section_(py::handle(reinterpret_cast<PyObject*>(const_cast<Tensor*>(&tensor)))) {}
-
- private:
-  py::scoped_critical_section section_;
-};
+// For a critical section while a reference is made from the tensor's own, or that is taken away.
+py::handle handle_of(const Tensor& tensor) noexcept {
+  return reinterpret_cast<PyObject*>(const_cast<Tensor*>(&tensor));
+}
 
 py::value_error released_error() { return py::value_error("the tensor was released"); }
 
 }  // namespace
 
 py::object storage_of(const Tensor& tensor) {
-  const Section section(tensor);
+  const py::scoped_critical_section section(handle_of(tensor));
   PyObject* const storage = tensor.storage.load(std::memory_order_relaxed);
   if (storage == nullptr) throw released_error();
   return py::reinterpret_borrow<py::object>(storage);
@@ -33,7 +28,7 @@ Tensor& unreleased(PyObject* tensor) {
 }
 
 void keep_until_end(Tensor& tensor) {
-  const Section section(tensor);
+  const py::scoped_critical_section section(handle_of(tensor));
   PyObject* const storage = tensor.storage.load(std::memory_order_relaxed);
   if (storage == nullptr) throw released_error();
   if (tensor.kept == nullptr) tensor.kept = Py_NewRef(storage);
@@ -44,7 +39,7 @@ PyObject* release(PyObject* self, PyObject*) {
     auto& tensor = *reinterpret_cast<Tensor*>(self);
     PyObject* storage = nullptr;
     {
-      const Section section(tensor);
+      const py::scoped_critical_section section(handle_of(tensor));
       storage = tensor.storage.exchange(nullptr, std::memory_order_relaxed);
     }
     Py_XDECREF(storage);  // without the section: it may run a program's code
@@ -57,8 +52,6 @@ PyObject* enter(PyObject* self, PyObject*) {
     return Py_NewRef(self);
   });
 }
-
-PyObject* leave(PyObject* self, PyObject*) { return release(self, nullptr); }
 
 PyObject* keep_memory(PyObject* self, PyObject*) {
   return guarded([&] { keep_until_end(*reinterpret_cast<Tensor*>(self)); });

@@ -25,7 +25,6 @@ void keep_until_end(Tensor& tensor);
 
 PyObject* release(PyObject* self, PyObject*);
 PyObject* enter(PyObject* self, PyObject*);
-PyObject* leave(PyObject* self, PyObject* error);
 PyObject* keep_memory(PyObject* self, PyObject*);
 PyObject* get_released(PyObject* self, void*);
 

@@ -250,7 +250,7 @@ PyMethodDef g_methods[] = {
      "ValueError; another release does nothing. ``with tensor:`` releases at the end of the "
      "block."},
     {"__enter__", enter, METH_NOARGS, nullptr},
-    {"__exit__", leave, METH_VARARGS, nullptr},
+    {"__exit__", release, METH_VARARGS, nullptr},
     {"_keep_memory", keep_memory, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

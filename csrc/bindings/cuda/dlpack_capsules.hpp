@@ -1,5 +1,5 @@
 // Tensors exported through DLPack: as capsules, for device memory (on the host NumPy makes them),
-// and as structures for other extensions.
+// and as structures for other extensions. Device memory of other libraries, imported from capsules.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,6 @@ template <typename Managed>
 /// another library made the structure.
 [[nodiscard]] PyObject* exported_storage(const dlpack::Versioned& managed) noexcept;
 
-void add_dlpack_export(py::module_& module);
+void add_dlpack_capsules(py::module_& module);
 
 }  // namespace shmtensor::python
