@@ -1,14 +1,80 @@
 #include "cuda/copy.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "base/align.hpp"
 #include "cuda/contexts.hpp"
-#include "cuda/copy_plan.hpp"
 
 namespace shmtensor::cuda {
 namespace {
+
+// --- the order and the driver calls in which a strided array is copied ---
+
+struct Dim {
+  std::int64_t size = 1;
+  std::int64_t to = 0;  ///< bytes from one element to the next
+  std::int64_t from = 0;
+};
+
+/// The same elements in an order that takes few calls. The order does not matter, because the two
+/// sides do not overlap.
+struct Plan {
+  std::uint64_t to = 0;  ///< offset of the first element
+  std::uint64_t from = 0;
+  std::int64_t width = 0;  ///< bytes that are contiguous on both sides
+  Dim rows;                ///< rows of that width in one call
+  std::vector<Dim> outer;  ///< one call each
+};
+
+std::vector<Dim> dims_of(Plan& plan, const CopySide& to, const CopySide& from,
+                         std::span<const std::int64_t> shape) {
+  std::vector<Dim> dims;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    Dim dim{shape[i], to.strides[i], from.strides[i]};
+    if (dim.to < 0 && dim.from < 0) {
+      plan.to += static_cast<std::uint64_t>(dim.to * (dim.size - 1));
+      plan.from += static_cast<std::uint64_t>(dim.from * (dim.size - 1));
+      dim = {dim.size, -dim.to, -dim.from};
+    }
+    dims.push_back(dim);
+  }
+  std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) {
+    return std::abs(a.to) != std::abs(b.to) ? std::abs(a.to) < std::abs(b.to)
+                                            : std::abs(a.from) < std::abs(b.from);
+  });
+  return dims;
+}
+
+Plan plan_of(const CopySide& to, const CopySide& from, std::span<const std::int64_t> shape,
+             std::int64_t item_size) {
+  Plan plan{.to = to.start, .from = from.start, .width = item_size, .rows = {}, .outer = {}};
+  std::vector<Dim>& outer = plan.outer;
+  for (const Dim& dim : dims_of(plan, to, from, shape)) {
+    if (dim.to == plan.width && dim.from == plan.width) {
+      plan.width *= dim.size;
+    } else if (!outer.empty() && outer.back().to * outer.back().size == dim.to &&
+               outer.back().from * outer.back().size == dim.from) {
+      outer.back().size *= dim.size;
+    } else {
+      outer.push_back(dim);
+    }
+  }
+  auto rows = outer.end();
+  for (auto at = outer.begin(); at != outer.end(); ++at) {
+    const bool fits = at->to >= plan.width && at->from >= plan.width;
+    if (fits && (rows == outer.end() || at->size > rows->size)) rows = at;
+  }
+  if (rows != outer.end()) {
+    plan.rows = *rows;
+    outer.erase(rows);
+  }
+  return plan;
+}
+
+// --- the calls ---
 
 constexpr std::uint64_t kFirstFill = 64 * kKiB;
 
@@ -117,6 +183,15 @@ void copy(const Gpu& gpu, const CopySide& to, const CopySide& from,
     }
   } while (i < index.size());
   queue.wait();
+}
+
+std::uint64_t count_calls(const CopySide& to, const CopySide& from,
+                          std::span<const std::int64_t> shape, std::int64_t item_size) {
+  std::uint64_t calls = 1;
+  for (const Dim& dim : plan_of(to, from, shape, item_size).outer) {
+    calls *= static_cast<std::uint64_t>(dim.size);
+  }
+  return calls;
 }
 
 void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t item_size,

@@ -13,7 +13,7 @@ class ThreadObserver {
   /// The calling thread ends. May wait for the manager, not for the GIL.
   virtual void end_thread() noexcept = 0;
   /// This process is a forked child. It has none of its parent's threads.
-  virtual void enter_child() noexcept = 0;
+  virtual void enter_child() noexcept {}
 
  protected:
   ThreadObserver() = default;

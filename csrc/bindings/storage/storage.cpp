@@ -20,30 +20,26 @@ namespace {
 PyTypeObject* g_base = nullptr;  // _core.StorageBase, from which shmtensor.Storage derives
 std::atomic<Strategy> g_strategy{Strategy::file_descriptor};
 
-PyObject* get_nbytes(PyObject* self, void*) {
-  return PyLong_FromUnsignedLongLong(reinterpret_cast<Storage*>(self)->size);
-}
+Storage& own(PyObject* self) noexcept { return *reinterpret_cast<Storage*>(self); }
 
-PyObject* get_readonly(PyObject* self, void*) {
-  return PyBool_FromLong(reinterpret_cast<Storage*>(self)->read_only());
-}
+PyObject* get_nbytes(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(own(self).size); }
+
+PyObject* get_readonly(PyObject* self, void*) { return PyBool_FromLong(own(self).read_only()); }
 
 PyObject* get_filename(PyObject* self, void*) {
   return guarded([&] {
-    const Backing& backing = reinterpret_cast<Storage*>(self)->backing();
+    const Backing& backing = own(self).backing();
     if (backing.kind != Backing::Kind::file) return Py_NewRef(Py_None);
     return PyUnicode_DecodeFSDefault(static_cast<FileBacking*>(backing.keeper)->path.c_str());
   });
 }
 
 PyObject* data_ptr(PyObject* self, PyObject*) {
-  expose(*reinterpret_cast<Storage*>(self));
-  return PyLong_FromVoidPtr(reinterpret_cast<Storage*>(self)->backing().data);
+  expose(own(self));
+  return PyLong_FromVoidPtr(own(self).backing().data);
 }
 
-PyObject* is_shared(PyObject* self, PyObject*) {
-  return PyBool_FromLong(reinterpret_cast<Storage*>(self)->shared());
-}
+PyObject* is_shared(PyObject* self, PyObject*) { return PyBool_FromLong(own(self).shared()); }
 
 PyObject* share_memory(PyObject* self, PyObject*) {
   return guarded([&] {
@@ -80,9 +76,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
                            backing.access == Access::read_only ? 1 : 0, flags);
 }
 
-Py_ssize_t length(PyObject* self) {
-  return static_cast<Py_ssize_t>(reinterpret_cast<Storage*>(self)->size);
-}
+Py_ssize_t length(PyObject* self) { return static_cast<Py_ssize_t>(own(self).size); }
 
 PyGetSetDef g_properties[] = {
     {"nbytes", get_nbytes, nullptr, "Size in bytes.", nullptr},

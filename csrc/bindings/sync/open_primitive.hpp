@@ -69,7 +69,6 @@ struct OpenRecursiveLock final : OpenLock, private ThreadObserver {
 
  private:
   void end_thread() noexcept override;
-  void enter_child() noexcept override {}
 };
 
 struct OpenSemaphore final : OpenPrimitive<sync::Semaphore> {
