@@ -68,11 +68,18 @@ bool SlotTable::has_unread(SlotNumber slot) const {
 
 std::optional<SlotNumber> SlotTable::assign(ProcessIdentity process, std::int32_t parent, Fd pidfd,
                                             int connection) {
-  return occupy({.process = process, .pidfd = std::move(pidfd), .connection = connection}, parent);
+  Occupant occupant;
+  occupant.process = process;
+  occupant.pidfd = std::move(pidfd);
+  occupant.connection = connection;
+  return occupy(std::move(occupant), parent);
 }
 
 std::optional<SlotNumber> SlotTable::assign_to_child(std::int32_t parent, int connection) {
-  return occupy({.forking = true, .connection = connection}, parent);
+  Occupant occupant;
+  occupant.forking = true;
+  occupant.connection = connection;
+  return occupy(std::move(occupant), parent);
 }
 
 std::optional<SlotNumber> SlotTable::occupy(Occupant occupant, std::int32_t parent) {

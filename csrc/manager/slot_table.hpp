@@ -20,12 +20,12 @@ class SlotTable {
     bool taken = false;
     bool forking = false;  ///< the child has not sent its pid
     std::uint32_t incarnation = 0;
-    ProcessIdentity process{};  ///< pid 0: not visible in this manager's PID namespace
-    Fd pidfd{};                 ///< empty on kernels before 5.3
-    int connection = -1;        ///< descriptor of the connection; -1 if there is none
-    std::uint64_t since = 0;    ///< time of assignment in milliseconds
-    bool registered = true;     ///< false: its arenas are unknown. It joined an earlier manager, in
-                                ///< another PID namespace, and has yet to register them
+    ProcessIdentity process;  ///< pid 0: not visible in this manager's PID namespace
+    Fd pidfd;                 ///< empty on kernels before 5.3
+    int connection = -1;      ///< descriptor of the connection; -1 if there is none
+    std::uint64_t since = 0;  ///< time of assignment in milliseconds
+    bool registered = true;   ///< false: its arenas are unknown. It joined an earlier manager, in
+                              ///< another PID namespace, and has yet to register them
   };
 
   explicit SlotTable(const SessionMemory& memory) : memory_(memory) {}

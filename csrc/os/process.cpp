@@ -1,7 +1,6 @@
 #include "os/process.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -74,10 +73,7 @@ Fd take_descriptor(const Fd& pidfd, int number) noexcept {
 #endif
 }
 
-bool has_ended(const Fd& pidfd) noexcept {
-  pollfd entry{pidfd.get(), POLLIN, 0};
-  return ::poll(&entry, 1, 0) == 1;
-}
+bool has_ended(const Fd& pidfd) noexcept { return is_readable(pidfd); }
 
 // Waits by a pidfd: the pid may belong to another child by now, which is not to be reaped here.
 bool is_running_child(const ProcessIdentity& process) noexcept {

@@ -10,7 +10,7 @@ namespace shmtensor::python {
 
 /// Throws TypeError unless the object is a storage, ValueError unless it is writable memory of the
 /// host, IndexError if it has no such word.
-[[nodiscard]] Atomic<std::uint64_t>& word_of(PyObject* storage, std::uint64_t index);
+[[nodiscard]] Atomic<std::uint64_t>& word_of(PyObject* object, std::uint64_t index);
 
 void add_words(py::module_& module);
 

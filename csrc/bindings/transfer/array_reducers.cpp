@@ -90,7 +90,7 @@ PyObject* rebuild_elements(PyObject*, PyObject* const* arguments, Py_ssize_t cou
     if (!PyBytes_CheckExact(content)) {
       return new_array(kind, dtype.ptr(), arguments[2], content, fortran);
     }
-    const py::array made = new_array(kind, dtype.ptr(), arguments[2], Py_None, fortran);
+    py::array made = new_array(kind, dtype.ptr(), arguments[2], Py_None, fortran);
     const std::span<const std::byte> bytes = bytes_of_object(content);
     if (static_cast<std::size_t>(made.nbytes()) != bytes.size()) {
       throw py::value_error("the elements of an array are damaged");
