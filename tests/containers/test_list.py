@@ -16,7 +16,7 @@ import pytest
 
 import shmtensor as st
 from shmtensor.containers import _writer
-from tests.helpers.children import run_command
+from tests.helpers.children import output, run_command, run_python
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.live_resources import assert_no_leaks
 
@@ -264,3 +264,27 @@ def test_list_is_built_without_standard_error() -> None:
     code = "import sys, shmtensor as st; assert len(st.SharedList([1], progress=True)) == 1; sys.exit(5)"
     done = run_command(["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, code])
     assert done.returncode == 5, done.stdout
+
+
+def test_array_without_memory_for_its_shape_is_a_memory_error() -> None:
+    """Regression: a number was missing in the shape, and NumPy raised TypeError."""
+    pytest.importorskip("_testcapi", reason="it makes Python's allocations fail")
+    code = """
+        import _testcapi
+        import numpy as np
+        import shmtensor as st
+
+        items = st.SharedList([np.zeros((300, 400), np.uint8)])
+        items[0]
+        failures = 0
+        for first in range(60):
+            _testcapi.set_nomemory(first, first + 1)
+            try:
+                items[0]
+            except MemoryError:
+                failures += 1
+            finally:
+                _testcapi.remove_mem_hooks()
+        print(failures)
+    """
+    assert int(output(run_python(code))) > 2
