@@ -34,7 +34,9 @@ struct ReadExport {
 };
 
 ReadExport read_export(Arena* arena, BlockNumber block) {
-  const std::span<const std::byte> place = bytes_of(arena, block, Access::read_only);
+  // This process has written into an arena of its own, which is mapped so already.
+  const Access access = arena->owned() ? Access::read_write : Access::read_only;
+  const std::span<const std::byte> place = bytes_of(arena, block, access);
   ReadExport read;
   if (place.size() < sizeof read.description) throw StaleHandle("a handle is damaged");
   std::memcpy(&read.description, place.data(), sizeof read.description);
