@@ -23,15 +23,12 @@ class ServerMethod:
         self._get_all_start_methods = module.get_all_start_methods
         self._get_context = module.get_context
         self._replaced = Replacements()
+        self.uninstall = self._replaced.restore
 
     def install(self) -> None:
         """Add the start method."""
         self._replaced.set(self._module, "get_all_start_methods", self.get_all_start_methods)
         self._replaced.set(self._module, "get_context", self.get_context)
-
-    def uninstall(self) -> None:
-        """Remove it."""
-        self._replaced.restore()
 
     def get_all_start_methods(self) -> list[str]:
         """Return the start methods of this platform, the default first, and ``"server"``."""

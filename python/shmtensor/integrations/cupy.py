@@ -24,16 +24,12 @@ from shmtensor.tensor import Tensor
 __all__ = ["install", "uninstall"]
 
 _reducers = ReducerTable()
+uninstall = _reducers.clear
 
 
 def install() -> None:
     """Register the reducer."""
     _reducers.register(cupy.ndarray, reduce_array)
-
-
-def uninstall() -> None:
-    """Remove it."""
-    _reducers.clear()
 
 
 def reduce_array(array: cupy.ndarray) -> Any:

@@ -34,6 +34,7 @@ _KEY = "shmtensor"  # in handshakes: the proof of the session; in what follows f
 _INTERVAL = 0.005  # seconds
 
 _agreements, _messages = Replacements(), Replacements()
+uninstall = _agreements.restore  # connections that have agreed keep to it, since the other end does
 _handshake_configuration: Any = tcp.TCP.handshake_configuration
 _close: Any = tcp.TCP.close
 _close_comm: Any = tcp._close_comm
@@ -51,11 +52,6 @@ def install() -> None:
         _messages.set(distributed.protocol, "loads", _load)
     _agreements.set(tcp.TCP, "handshake_info", _introduce)
     _agreements.set(tcp.TCP, "handshake_configuration", staticmethod(_agree))
-
-
-def uninstall() -> None:
-    """Let no further connection agree; those that have agreed keep to it, since the other end does."""
-    _agreements.restore()
 
 
 def dask_setup(_service: Any) -> None:

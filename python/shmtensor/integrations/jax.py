@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["install", "rebuild_array", "uninstall"]
 
 _reducers = ReducerTable()
+uninstall = _reducers.clear
 
 
 def install() -> None:
     """Register the reducer."""
     _reducers.register(ArrayImpl, reduce_array)
-
-
-def uninstall() -> None:
-    """Remove it."""
-    _reducers.clear()
 
 
 def reduce_array(array: jax.Array) -> Any:

@@ -14,6 +14,7 @@ from shmtensor.integrations._tables import ReducerTable
 __all__ = ["install", "rebuild_array", "uninstall"]
 
 _reducers = ReducerTable()
+uninstall = _reducers.clear
 
 
 def install() -> None:
@@ -22,11 +23,6 @@ def install() -> None:
         kind = getattr(pd.arrays, name, None)
         if kind is not None:
             _reducers.register(kind, reduce_array)
-
-
-def uninstall() -> None:
-    """Remove it."""
-    _reducers.clear()
 
 
 def reduce_array(array: Any) -> Any:

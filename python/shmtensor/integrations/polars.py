@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["install", "rebuild_frame", "rebuild_series", "uninstall"]
 
 _reducers = ReducerTable()
+uninstall = _reducers.clear
 
 # Older versions of polars convert its texts, which copies them.
 _OPTIONS: Any = {"compat_level": pl.CompatLevel.newest()} if hasattr(pl, "CompatLevel") else {}
@@ -28,11 +29,6 @@ def install() -> None:
     """Register the reducers."""
     _reducers.register(pl.DataFrame, reduce_frame)
     _reducers.register(pl.Series, reduce_series)
-
-
-def uninstall() -> None:
-    """Remove them."""
-    _reducers.clear()
 
 
 def reduce_frame(frame: pl.DataFrame) -> Any:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["install", "rebuild_buffer", "uninstall"]
 
 _reducers = ReducerTable()
+uninstall = _reducers.clear
 
 # Arrow pickles whole buffers, also of a slice. A slice is copied first if this leaves out at least an eighth.
 _PART = 8
@@ -35,11 +36,6 @@ def install() -> None:
     for kind in _subclasses(pa.Buffer):
         _reducers.register(kind, reduce_buffer)
         _reducers.register_out_of_band(kind, _reduce_out_of_band)
-
-
-def uninstall() -> None:
-    """Remove them."""
-    _reducers.clear()
 
 
 def _subclasses(kind: Any) -> Iterator[type]:

@@ -38,14 +38,7 @@ class TorchTransport(Transport):
         return _over_block, (block, tensor.data_ptr() - block.data_ptr(), nbytes, *view)
 
 
-def install() -> None:
-    """Register the transport."""
-    TorchTransport.register()
-
-
-def uninstall() -> None:
-    """Let no further method choose it."""
-    TorchTransport.unregister()
+install, uninstall = TorchTransport.register, TorchTransport.unregister
 
 
 def _over_private_view(

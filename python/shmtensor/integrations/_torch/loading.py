@@ -18,16 +18,12 @@ __all__ = ["install", "uninstall"]
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _init = _Iterator.__init__
 _replaced = Replacements()
+uninstall = _replaced.restore
 
 
 def install() -> None:
     """Use these queues in iterators that are made from now on."""
     _replaced.set(_Iterator, "__init__", _begin)
-
-
-def uninstall() -> None:
-    """Use torch's queues."""
-    _replaced.restore()
 
 
 class _Loader:

@@ -17,6 +17,7 @@ from shmtensor.integrations._torch.storages import block_of
 __all__ = ["install", "uninstall"]
 
 _replaced = Replacements()
+uninstall = _replaced.restore  # tensors that are pinned stay so
 _thread = threading.local()
 
 _pin_batch = loader.pin_memory
@@ -27,11 +28,6 @@ def install() -> None:
     """Let data loaders pin the tensors of their workers; elsewhere `pin_memory` copies as before."""
     _replaced.set(loader, "pin_memory", pin_batch)
     _replaced.set(torch.Tensor, "pin_memory", pin_tensor)
-
-
-def uninstall() -> None:
-    """Restore torch's functions. Tensors that are pinned stay so."""
-    _replaced.restore()
 
 
 def pin_batch(data: Any, device: Any = None) -> Any:

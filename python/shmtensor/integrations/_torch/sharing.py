@@ -14,6 +14,7 @@ __all__ = ["can_move", "install", "uninstall"]
 _Storage: Any = torch.UntypedStorage
 _share_memory_ = _Storage.share_memory_
 _replaced = Replacements()
+uninstall = _replaced.restore  # storages that were moved remain in their blocks
 
 
 def can_move() -> bool:
@@ -26,11 +27,6 @@ def install() -> None:
     _replaced.set(_Storage, "is_shared", is_shared)
     if can_move():
         _replaced.set(_Storage, "share_memory_", share_memory_)
-
-
-def uninstall() -> None:
-    """Restore torch's methods. Storages that were moved remain in their blocks."""
-    _replaced.restore()
 
 
 def is_shared(storage: torch.UntypedStorage) -> bool:

@@ -14,6 +14,7 @@ __all__ = ["install", "our_context", "uninstall"]
 
 _MADE = ("JoinableQueue", "Pipe", "Queue", "SimpleQueue")
 _replaced = Replacements()
+uninstall = _replaced.restore
 
 
 def install() -> None:
@@ -22,11 +23,6 @@ def install() -> None:
     _replaced.set(torch.multiprocessing, "get_context", lambda method=None: our_context(get_context(method)))
     for name in _MADE:
         _replaced.set(torch.multiprocessing, name, _maker(name))
-
-
-def uninstall() -> None:
-    """Restore it."""
-    _replaced.restore()
 
 
 def _maker(name: str) -> Any:
