@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 from functools import partial
-from pathlib import Path
 
 from shmtensor.integrations import _tables
 from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._loky_queues import CallQueue, ResultQueue
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
+from shmtensor.multiprocessing._pool.running import private_bytes
 
 __all__ = ["Loky"]
 
@@ -55,5 +54,4 @@ def private_memory(pid: int, force_gc: bool = False) -> int:
     """
     if force_gc:
         gc.collect()
-    _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
-    return (resident - shared) * os.sysconf("SC_PAGESIZE")
+    return private_bytes(pid)
