@@ -176,11 +176,6 @@ class ServerContext(_SharingContext):
     _name = "server"
     Process = _process.ServerProcess
 
-    def set_start_method(self, method: str | None, force: bool = False) -> None:  # noqa: ARG002
-        """Raise: this context has its start method."""
-        msg = "cannot set start method of concrete context"
-        raise ValueError(msg)
-
     def _for_workers(self, channel: _Channel) -> _Channel:
         from shmtensor.multiprocessing._by_value.reducer import dumps_by_value
 
