@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 import threading
 import typing
 import weakref
@@ -95,14 +96,11 @@ REDUCTIONS: dict[type, Callable[[Any], Any]] = {
     cached_property: _reduce_property,
     struct.Struct: _reduce_struct,
     threading.local: _reduce_local,
+    typing.NewType: _reduce_new_type,
+    typing.ParamSpec: _reduce_parameters,
     weakref.WeakKeyDictionary: _reduce_weak_dictionary,
     weakref.WeakSet: _reduce_weak_set,
     weakref.WeakValueDictionary: _reduce_weak_dictionary,
 }
-for name, reduce in (
-    ("NewType", _reduce_new_type),
-    ("ParamSpec", _reduce_parameters),
-    ("TypeVarTuple", _reduce_parameters),  # since Python 3.11
-):
-    if hasattr(typing, name):
-        REDUCTIONS[getattr(typing, name)] = reduce
+if sys.version_info >= (3, 11):
+    REDUCTIONS[typing.TypeVarTuple] = _reduce_parameters
