@@ -1,6 +1,5 @@
 """The start method ``"server"``: workers are forked from a process that has imported their modules.
 
 The program requests a worker over one socket (`client`, `server`); a memfd has the Process object (`popen`).
-The forked worker takes over the environment of the program and runs the process (`bootstrap`). The private
-names of the standard library that this needs are listed in `stdlib_private`.
+The forked worker takes over the environment of the program and runs the process (`bootstrap`).
 """

@@ -10,12 +10,11 @@ import random
 import signal
 import sys
 import types
-from multiprocessing import process, spawn, util
+from multiprocessing import process, resource_tracker, spawn, util
 from typing import Any
 
 from shmtensor.multiprocessing._by_value import reducer
 from shmtensor.multiprocessing._default_method import set_default
-from shmtensor.multiprocessing._worker_server import stdlib_private
 
 __all__ = ["GO", "Preparation", "inherited", "remember", "run"]
 
@@ -90,10 +89,10 @@ def run(fds: list[int]) -> None:
         for number, handler in _handlers.items():
             signal.signal(number, handler)
         atexit._clear()
-        atexit.register(stdlib_private.run_exit_functions)
+        atexit.register(util._exit_function)  # type: ignore[attr-defined]
         message, status, sentinel, tracker, *rest = fds
         os.close(status)
-        stdlib_private.adopt_resource_tracker(tracker)
+        resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
         sys.modules["__main__"] = sys.modules["__mp_main__"] = _Main("__main__")
         _seed()
         code = _load(message, sentinel, rest)._bootstrap(sentinel)
@@ -111,7 +110,8 @@ def _load(message: int, sentinel: int, fds: list[int]) -> Any:
     with os.fdopen(message, "rb") as file:
         file.seek(0)
         content = io.BytesIO(file.read())
-    stdlib_private.set_inheriting(True)
+    current: Any = process.current_process()
+    current._inheriting = True  # permits what is sent only at a start, such as authentication keys
     try:
         preparation: Preparation = pickle.load(content)
         standard = len(preparation.standard)
@@ -122,7 +122,7 @@ def _load(message: int, sentinel: int, fds: list[int]) -> Any:
             sys.exit(1)  # the client does not know of this worker
         started: process.BaseProcess = pickle.load(content)
     finally:
-        stdlib_private.set_inheriting(False)
+        del current._inheriting
     return started
 
 

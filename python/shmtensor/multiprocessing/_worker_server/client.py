@@ -18,7 +18,6 @@ from typing import Any
 from shmtensor._fork import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing import _frozen
 from shmtensor.multiprocessing._lifetime.signals import blocked
-from shmtensor.multiprocessing._worker_server import stdlib_private
 
 __all__ = ["AT_EXIT", "REPLY", "client", "set_server_preload"]
 
@@ -39,11 +38,11 @@ class _Server:
         if _frozen.is_server():
             msg = "a frozen program calls shmtensor.multiprocessing.freeze_support() first in its main guard"
             raise RuntimeError(msg)
-        stdlib_private.check()
         self.preload = preload
         self.credentials = _credentials()
         path = [os.path.abspath(entry) if entry else os.getcwd() for entry in sys.path]
-        command = [os.fsdecode(spawn.get_executable()), *stdlib_private.interpreter_arguments(), "-c"]
+        flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        command = [os.fsdecode(spawn.get_executable()), *flags, "-c"]
         self._process: subprocess.Popen[bytes] | None = None
         with contextlib.ExitStack() as failed:
             with no_fork():  # a child that has `theirs` would hide the end of the server
