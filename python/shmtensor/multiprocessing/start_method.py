@@ -5,6 +5,7 @@ docs/guide/starting-workers.md contains the rules as a table; a test compares th
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import multiprocessing
 import os
@@ -182,6 +183,21 @@ def _check_server() -> None:
 def server_is_available() -> bool:
     """Return True if the start method ``"server"`` can send objects by value."""
     return importlib.util.find_spec("cloudpickle") is not None
+
+
+@functools.cache
+def advice_on_main(method: str) -> str:
+    """Return what a worker of the start method needs of the main module, where it did not find something."""
+    server = "" if server_is_available() else " (pip install cloudpickle)"
+    if method == "fork":
+        needs = "a forked worker has what the main module contained when it was started"
+    else:
+        needs = (
+            f"a worker started by {method} imports the main module, which must be a file (not a notebook, "
+            "not standard input), and finds functions in it by their names; keep code that starts workers "
+            'below `if __name__ == "__main__":`'
+        )
+    return f'{needs}. The start method "server"{server} needs none of this'
 
 
 def explain_start_method() -> None:

@@ -12,7 +12,6 @@ from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shmtensor._pickling import dumps_by
-from shmtensor.multiprocessing._main_module import advice_on_main
 from shmtensor.multiprocessing._pool.arguments import Repeated, pickler_of_tasks
 from shmtensor.multiprocessing._pool.limits import Limits, Stopped
 from shmtensor.multiprocessing._pool.naming import describe, name_of
@@ -22,6 +21,7 @@ from shmtensor.multiprocessing._pool.running import MEASURED, TIMED
 from shmtensor.multiprocessing._pool.worker import Answer, StartFailure, Unreadable, last_loaded
 from shmtensor.multiprocessing._pool.workers import NONE_STARTS, Workers
 from shmtensor.multiprocessing.errors import WorkerLost
+from shmtensor.multiprocessing.start_method import advice_on_main
 
 if TYPE_CHECKING:
     from collections.abc import Callable

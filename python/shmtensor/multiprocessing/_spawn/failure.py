@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shmtensor.multiprocessing._main_module import advice_on_main
 from shmtensor.multiprocessing._pickles import loads_or_release
 from shmtensor.multiprocessing._spawn.report import Exited, Raised
 from shmtensor.multiprocessing.errors import (
@@ -14,6 +13,7 @@ from shmtensor.multiprocessing.errors import (
     ProcessRaisedException,
     signal_name,
 )
+from shmtensor.multiprocessing.start_method import advice_on_main
 
 if TYPE_CHECKING:
     from shmtensor.multiprocessing._spawn.monitor import Worker
