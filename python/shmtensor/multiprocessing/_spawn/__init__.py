@@ -2,5 +2,5 @@
 
 `launch` starts a worker, whose target is in `worker`. At its end the worker sends one report (`report`); the
 parent waits for reports and exits in one epoll instance (`monitor`), and turns the first failure into an
-exception (`failure`). `settings` and `popen` give each worker its own environment, CPUs and output prefix.
+exception (`failure`). By `settings` each worker has its own environment, CPUs and output prefix.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,13 +34,17 @@ class Settings:
         """Return True if something must be set before a new interpreter starts."""
         return self.environment is not None or self.cpus is not None
 
-    def apply(self) -> None:
-        """Apply them, in the worker."""
+    def change(self, environment: MutableMapping[str, str]) -> None:
+        """Set the variables, and remove those that shall not exist."""
         for name, value in (self.environment or {}).items():
             if value is None:
-                os.environ.pop(name, None)
+                environment.pop(name, None)
             else:
-                os.environ[name] = value
+                environment[name] = value
+
+    def apply(self) -> None:
+        """Apply them, in the worker."""
+        self.change(os.environ)
         if self.cpus is not None:
             os.sched_setaffinity(0, self.cpus)
         if self.prefix is not None:
