@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import shmtensor._core as _core
 from shmtensor import reducers
@@ -11,6 +12,9 @@ from shmtensor._cuda.events import Event, let_default_stream_wait, rebuild_event
 from shmtensor.errors import CudaError
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["get_sync", "set_sync"]
 
@@ -42,8 +46,8 @@ def set_sync(sync: Literal["host", "event"]) -> None:
         raise ValueError(msg)
     global _by_event
     _by_event = sync == "event"
-    ForkingPickler.register(Tensor, _reduce_tensor if _by_event else _core.reduce_tensor)
-    ForkingPickler.register(Storage, _reduce_storage if _by_event else reducers.reduce_storage)
+    for kind, reducer in ((Tensor, _core.reduce_tensor), (Storage, reducers.reduce_storage)):
+        ForkingPickler.register(kind, partial(_reduce, reducer) if _by_event else reducer)
 
 
 def get_sync() -> str:
@@ -51,18 +55,11 @@ def get_sync() -> str:
     return "event" if _by_event else "host"
 
 
-def _reduce_tensor(tensor: Tensor) -> Any:
-    event = _recorded(tensor.storage())
+def _reduce(reducer: Callable[[Any], Any], memory: Tensor | Storage) -> Any:
+    event = _recorded(memory.storage() if isinstance(memory, Tensor) else memory)
     if event is None:
-        return _core.reduce_tensor(tensor)
-    return _rebuild_after, (event._block, *_core.reduce_after_event(tensor))
-
-
-def _reduce_storage(storage: Storage) -> Any:
-    event = _recorded(storage)
-    if event is None:
-        return reducers.reduce_storage(storage)
-    return _rebuild_after, (event._block, *_core.reduce_after_event(storage))
+        return reducer(memory)
+    return _rebuild_after, (event._block, *_core.reduce_after_event(memory))
 
 
 def _recorded(storage: Storage) -> Event | None:
