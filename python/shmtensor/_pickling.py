@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shmtensor.tensor import Tensor
 
 
-def _copy_for_one(raw: memoryview) -> Storage | Tensor | None:
+def copy_for_one(raw: memoryview) -> Storage | Tensor | None:
     """Return a copy that a single reader may write unless the buffer is read-only; None for a small one."""
     if raw.readonly:
         return _copy_for_many(raw)
@@ -36,37 +36,39 @@ def _copy_for_many(raw: memoryview) -> Tensor | None:
 
 
 class MessagePickler(pickle.Pickler):
-    """A pickler that copies large buffers into shared memory, and is used for one message after another."""
+    """A pickler that copies large buffers into shared memory, and is used for one message after another.
 
-    place: Callable[[memoryview], Any] = staticmethod(_copy_for_one)
-    """Returns what is sent for a buffer in private memory; None: the buffer stays in the pickle."""
+    Parameters
+    ----------
+    place
+        Returns what is sent for a buffer in private memory; None: the buffer stays in the pickle.
+    """
 
-    def __init__(self, place: Callable[[memoryview], Any] | None = None) -> None:
+    def __init__(self, place: Callable[[memoryview], Any] = copy_for_one) -> None:
         import multiprocessing.reduction  # noqa: F401 - which registers sockets, for example
 
         self.file = io.BytesIO()
         self.buffers: list[Any] = []
         self.nbytes = 0  # of the last message, with its buffers
         # Without a reference to this object: in a cycle, the objects in its memo would live on.
-        super().__init__(
-            self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers, place or self.place)
-        )
+        super().__init__(self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers, place))
         self.dispatch_table = MESSAGES
 
     def dumps(self, value: object) -> bytes:
         """Return the pickle of a message."""
         try:
-            stream = self._pickle(value)
+            stream = self.dump_apart(value)
             self.nbytes = len(stream)
             if not self.buffers:
                 return stream
             self.nbytes += sum(buffer.nbytes for buffer in self.buffers)
             # The buffers follow the stream, in a pickle that has nothing else.
-            return self._pickle(_WithBuffers(stream, self.buffers))
+            return self.dump_apart(WithBuffers(stream, self.buffers))
         finally:
             self.buffers.clear()
 
-    def _pickle(self, value: object) -> bytes:
+    def dump_apart(self, value: object) -> bytes:
+        """Return the pickle of a value without its buffers, which are in `buffers`."""
         try:
             self.dump(value)
             return self.file.getvalue()
@@ -74,18 +76,6 @@ class MessagePickler(pickle.Pickler):
             self.file.seek(0)
             self.file.truncate()
             self.clear_memo()
-
-
-class BroadcastPickler(MessagePickler):
-    """The same for messages that several processes read: none of them may write into a copied buffer."""
-
-    place = staticmethod(_copy_for_many)
-
-
-class SharedOnlyPickler(MessagePickler):
-    """The same without copies: what is in private memory stays in the pickle."""
-
-    place = staticmethod(lambda _: None)
 
 
 def _keep_in_band(
@@ -135,11 +125,11 @@ def dumps_by(
 
 
 dumps = dumps_by(MessagePickler)
-dumps_for_many = dumps_by(BroadcastPickler)
-dumps_shared = dumps_by(SharedOnlyPickler)
+dumps_for_many = dumps_by(partial(MessagePickler, _copy_for_many))  # several processes read the messages
+dumps_shared = dumps_by(partial(MessagePickler, lambda _: None))  # private memory stays in the pickle
 
 
-class _WithBuffers:
+class WithBuffers:
     """A pickle whose buffers are in shared memory: unpickled, it is the value."""
 
     def __init__(self, stream: bytes, buffers: list[Storage | Tensor]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor._array_reducers import ARRAYS
-from shmtensor._pickling import MessagePickler, _WithBuffers, dumps_shared
+from shmtensor._pickling import MessagePickler, WithBuffers, dumps_shared
 from shmtensor._reducer_tables import MESSAGES, MessageReducers
 from shmtensor.integrations._registry import install, is_requested
 from shmtensor.storage import Storage
@@ -89,21 +89,15 @@ def dumps_in_shared_memory(obj: object) -> bytes:
         _core.tensor_over_buffer(each) if isinstance(each, memoryview) else each
         for each in _in_shared_memory(pickler.buffers)
     ]
-    return dumps_shared(_WithBuffers(stream, buffers))
+    return dumps_shared(WithBuffers(stream, buffers))
 
 
 class _Pickler(MessagePickler):
     """A pickler whose buffers are tensors, those in shared memory, and memoryviews, those to be copied."""
 
-    place = staticmethod(lambda raw: raw if raw.nbytes else None)
-
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(lambda raw: raw if raw.nbytes else None)
         self.dispatch_table = _reducers
-
-    def dump_apart(self, value: object) -> bytes:
-        """Return the pickle without its buffers."""
-        return self._pickle(value)
 
 
 _LIBRARIES = {

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
 from shmtensor._fork import reset_in_forked_children
-from shmtensor._pickling import ByNamePickler, MessagePickler
+from shmtensor._pickling import ByNamePickler, copy_for_one
 from shmtensor._threshold import is_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shmtensor._pickling import MessagePickler
     from shmtensor.storage import Storage
 
 __all__ = ["Repeated", "pickler_of_tasks"]
@@ -39,7 +40,7 @@ class Repeated:
             return None
         block = self._copy_of(raw)
         if block is None:
-            return MessagePickler.place(raw)
+            return copy_for_one(raw)
         from shmtensor.tensor import Tensor
 
         return Tensor(block, "uint8", (raw.nbytes,), readonly=True) if raw.readonly else _Private(block)
