@@ -31,7 +31,11 @@ class SentByHandle:
         return (self._storage,)  # type: ignore[attr-defined]
 
     def __setstate__(self, state: Any) -> None:
-        super().__init__(*state)
+        self._open(*state)
+
+    def _open(self, storage: Any) -> None:
+        """Begin to use the storage, which is new or was received; `__getstate__` returns the arguments."""
+        super().__init__(storage)  # type: ignore[call-arg]
 
 
 def _reduce(sent: SentByHandle) -> Any:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic
+
+import numpy as np
 
 import shmtensor._core as _core
 import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the picklers
 from shmtensor._by_handle import SentByHandle
 from shmtensor._queue.channel import Item
 from shmtensor._queue.labels import label_or_place
-from shmtensor._queue.like import like
 from shmtensor._tasks import wait_in_thread
+from shmtensor.creation import empty_like
+from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,11 +75,8 @@ class Latest(SentByHandle, _core.LatestBase, Generic[Item]):
             self.set(value)
 
     def _open(self, storage: Any) -> None:
-        super().__init__(storage)
+        super()._open(storage)
         self._newest: tuple[int, Any] = (0, None)  # one object, so that another thread sees both or neither
-
-    def __setstate__(self, state: Any) -> None:
-        self._open(*state)
 
     @property
     def received(self) -> int:
@@ -145,9 +146,29 @@ class Latest(SentByHandle, _core.LatestBase, Generic[Item]):
         """
         if self.version == 0:
             raise ValueError("next() makes a value like the newest one, and none was set: call set() first")
-        value = like(self.get())
+        value = _like(self.get())
         yield value
         self.set(value)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: version {self.version}>"
+
+
+def _like(value: Any) -> Any:
+    """Return a value with uninitialized tensors and arrays in shared memory in place of those of `value`."""
+    if isinstance(value, Tensor):
+        return empty_like(value)
+    if isinstance(value, np.ndarray):
+        return empty_like(value).numpy()
+    if isinstance(value, dict):
+        made = value.copy()  # of the same class
+        for key, item in value.items():
+            made[key] = _like(item)
+        return made
+    if isinstance(value, (list, tuple)):
+        items = map(_like, value)
+        return type(value)._make(items) if hasattr(value, "_make") else type(value)(items)
+    kind: Any = getattr(sys.modules.get("torch"), "Tensor", None)
+    if kind is not None and isinstance(value, kind):
+        return value.new_empty(value.shape).share_memory_()
+    return value

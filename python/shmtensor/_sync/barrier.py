@@ -47,16 +47,13 @@ class Barrier(SentByHandle, _core.BarrierBase):
         number = check_range("parties", operator.index(parties), 1, _MOST_PARTIES)
         self._open(_core.new_barrier_storage(number), action, timeout)
 
-    def _open(self, storage: Any, action: Callable[[], object] | None, timeout: float | None) -> None:
-        super().__init__(storage)
+    def _open(self, storage: Any, action: Callable[[], object] | None, timeout: float | None) -> None:  # type: ignore[override]
+        super()._open(storage)
         self._action, self._timeout = action, timeout
         disown_at_exit(self)
 
     def __getstate__(self) -> Any:
         return self._storage, self._action, self._timeout
-
-    def __setstate__(self, state: Any) -> None:
-        self._open(*state)
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until all have arrived.

@@ -41,8 +41,8 @@ class Condition(SentByHandle, _core.ConditionBase):
             raise TypeError(msg)
         self._open(_core.new_condition_storage(), lock)
 
-    def _open(self, storage: Any, lock: Lock | RLock) -> None:
-        super().__init__(storage)
+    def _open(self, storage: Any, lock: Lock | RLock) -> None:  # type: ignore[override]
+        super()._open(storage)
         self._lock = lock
         self.acquire, self.release = lock.acquire, lock.release
 
@@ -52,9 +52,6 @@ class Condition(SentByHandle, _core.ConditionBase):
 
     def __getstate__(self) -> Any:
         return self._storage, self._lock
-
-    def __setstate__(self, state: Any) -> None:
-        self._open(*state)
 
     def __enter__(self) -> bool:
         return self._lock.__enter__()

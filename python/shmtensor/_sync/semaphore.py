@@ -38,11 +38,10 @@ class Semaphore(SentByHandle, _core.SemaphoreBase):
 
     def __init__(self, value: SupportsIndex = 1) -> None:
         units = check_range("value", operator.index(value), 0, _MOST)
-        super().__init__(_core.new_semaphore_storage(units, self._bounded))
-        disown_at_exit(self)
+        self._open(_core.new_semaphore_storage(units, self._bounded))
 
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state)
+    def _open(self, storage: Any) -> None:
+        super()._open(storage)
         disown_at_exit(self)
 
     def locked(self) -> bool:

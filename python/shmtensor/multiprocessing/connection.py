@@ -176,7 +176,7 @@ def _open(end: Storage, read: Storage | None, written: Storage | None) -> PipeEn
 
 def _direction(storage: Storage) -> _Direction:
     direction = _Direction.__new__(_Direction)
-    direction.__setstate__((storage,))
+    direction._open(storage)
     return direction
 
 
