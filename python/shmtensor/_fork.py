@@ -33,7 +33,6 @@ __all__ = [
     "Descriptor",
     "RenewedLock",
     "after_fork_in_child",
-    "before_fork",
     "no_fork",
     "reset_in_forked_children",
 ]
@@ -69,12 +68,6 @@ no_fork = RenewedLock()
 def after_fork_in_child(function: Function) -> Function:
     """Have a function of a module called in every forked child; a decorator."""
     os.register_at_fork(after_in_child=function)
-    return function
-
-
-def before_fork(function: Function) -> Function:
-    """Have a function of a module called before every fork; a decorator."""
-    os.register_at_fork(before=function)
     return function
 
 

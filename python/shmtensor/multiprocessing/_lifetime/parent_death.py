@@ -16,7 +16,6 @@ import shmtensor._core as _core
 from shmtensor._fork import (
     Descriptor,
     after_fork_in_child,
-    before_fork,
     no_fork,
     reset_in_forked_children,
 )
@@ -84,7 +83,6 @@ def _arm(reader: int) -> None:
         os.close(before)
 
 
-@before_fork
 def _open_pipe() -> None:
     global _pipe_of_forked_children
     if _own_reader < 0:
@@ -92,6 +90,9 @@ def _open_pipe() -> None:
     with no_fork():
         if _pipe_of_forked_children is None:
             _pipe_of_forked_children = os.pipe()
+
+
+os.register_at_fork(before=_open_pipe)
 
 
 @after_fork_in_child
