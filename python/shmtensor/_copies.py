@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor._layout import byte_bounds, bytes_at
+from shmtensor._layout import address_of, byte_bounds, bytes_at
 from shmtensor.errors import StaleHandleError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
 
 __all__ = [
-    "address_of",
     "copy_of",
     "equal",
     "order_of",
@@ -51,12 +50,6 @@ A handle keeps nothing allocated: the copy lives as long as a receiver, or an un
 _SMALL = 64 * 1024  # bytes: a copy of less is faster than a mapping
 
 _PIECE = 256 * 1024  # bytes: two pieces and the result of their comparison fit into a processor's cache
-
-
-def address_of(content: Bytes) -> int:
-    """Return where the first byte is."""
-    address: int = content.__array_interface__["data"][0]
-    return address
 
 
 def private_view(block: Storage) -> memoryview:
@@ -93,7 +86,7 @@ def private_bytes(content: Bytes) -> Bytes | None:
 def private_array(tensor: _core.TensorBase) -> Array:
     """Return what `Tensor.numpy` does if the array is to be private."""
     array = tensor.numpy()
-    address: int = array.__array_interface__["data"][0]
+    address = address_of(array)
     low, high = byte_bounds(address, array.shape, array.strides, array.itemsize)
     # Elements that overlap, as after `numpy.broadcast_to`, are to be written one by one.
     if not array.flags.writeable and _SMALL <= array.nbytes <= high - low:

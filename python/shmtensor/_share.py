@@ -11,6 +11,7 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor._array_reducers import ARRAYS
+from shmtensor._layout import address_of
 from shmtensor._pickling import MessagePickler, WithBuffers, dumps_shared
 from shmtensor._reducer_tables import MESSAGES, MessageReducers
 from shmtensor.integrations._registry import install, is_requested
@@ -130,7 +131,7 @@ def _in_shared_memory(buffers: list[Any]) -> list[Any]:
         key = None
         if isinstance(raw, memoryview):
             source = np.frombuffer(raw, np.uint8)
-            key = source.__array_interface__["data"][0], source.size
+            key = address_of(source), source.size
             sources[key] = source
         keys.append(key)
     if not sources:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 import shmtensor._core as _core
+from shmtensor._layout import address_of
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def _elements(name: str, tensor: object) -> Array:
         raise ValueError(msg)
     size = array.itemsize
     steps = [step for step, length in zip(array.strides, array.shape, strict=True) if length > 1]
-    if array.size and any(number % size for number in (array.__array_interface__["data"][0], *steps)):
+    if array.size and any(number % size for number in (address_of(array), *steps)):
         msg = f"the elements are not aligned: their addresses must be multiples of {size}"
         raise ValueError(msg)
     return array.view(supported[supported.index(array.dtype)])  # C's long long is another object

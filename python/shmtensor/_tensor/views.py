@@ -11,7 +11,7 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor._backend import backend_of
 from shmtensor._host import as_array
-from shmtensor._layout import is_view
+from shmtensor._layout import address_of, is_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,11 +46,6 @@ def _plain_key(key: Any) -> Any:
     return tuple(map(_plain, key)) if isinstance(key, tuple) else _plain(key)
 
 
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
 class Views(_core.TensorBase):
     """Reshaping, slicing and transposing."""
 
@@ -60,7 +55,7 @@ class Views(_core.TensorBase):
         """Return the tensor for a NumPy view of this tensor's array `base`."""
         offset = self.storage_offset()
         if view.size != 0:
-            offset += _address(view) - _address(base)
+            offset += address_of(view) - address_of(base)
         return type(self)(
             self.storage(),
             view.dtype,

@@ -13,6 +13,7 @@ import numpy as np
 from jax._src.array import ArrayImpl
 
 import shmtensor._core as _core
+from shmtensor._layout import address_of
 from shmtensor.integrations._tables import ReducerTable
 from shmtensor.tensor import Tensor
 
@@ -48,7 +49,7 @@ def rebuild_array(elements: npt.NDArray[Any] | Tensor) -> jax.Array:
 
 def _over_shared_memory(elements: npt.NDArray[Any]) -> Tensor | None:
     """Return a tensor over elements that JAX never changes, also in the copy that a message brought."""
-    address = elements.__array_interface__["data"][0]
+    address = address_of(elements)
     storage = _core.storage_at(address, elements.nbytes) if elements.size else None
     if storage is None:
         return None

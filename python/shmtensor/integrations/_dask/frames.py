@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor._copies import address_of, copy_of, private_view
+from shmtensor._copies import copy_of, private_view
+from shmtensor._layout import address_of
 from shmtensor._log import log_event
 from shmtensor._threshold import is_large
 from shmtensor.creation import zeros
 from shmtensor.errors import OutOfSharedMemory
-from shmtensor.integrations import _borrowing
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = ["Message", "Piece", "dump_message", "load_message", "put_back", "take_out"]
+__all__ = ["Message", "Piece", "put_back", "take_out"]
 
 
 class Piece(NamedTuple):
@@ -103,17 +103,6 @@ def put_back(frames: list[Any], pieces: list[Piece]) -> None:
         for number, size in enumerate(sizes, first):
             frames[number] = view[end : end + size]
             end += size
-
-
-def dump_message(message: Message) -> bytes:
-    """Return the last frame. Its handles have no tickets and keep nothing allocated."""
-    return _borrowing.dumps((message.read, [tuple(piece) for piece in message.pieces]))
-
-
-def load_message(frame: Any) -> Message:
-    """Return the argument of `dump_message`; StaleHandleError if the sender has released a block."""
-    read, pieces = _borrowing.loads(frame)
-    return Message(read, [Piece(*piece) for piece in pieces])
 
 
 def _bytes_of(frame: Any) -> Bytes | None:

@@ -6,7 +6,8 @@ import threading
 from typing import Any
 
 from shmtensor.errors import ShmTensorError, StaleHandleError
-from shmtensor.integrations._dask.frames import Message, dump_message, load_message, put_back, take_out
+from shmtensor.integrations import _borrowing
+from shmtensor.integrations._dask.frames import Message, put_back, take_out
 from shmtensor.integrations._dask.membership import withdraw
 
 __all__ = ["Link"]
@@ -39,7 +40,7 @@ class Link:
         with self._lock:
             if not self._closed:
                 self._unread.append(message)
-        return [*frames, dump_message(message)]
+        return [*frames, _borrowing.dumps(message)]
 
     def restore(self, frames: list[Any]) -> list[Any]:
         """Return the frames of the next message of the other end, with their buffers.
@@ -55,7 +56,7 @@ class Link:
         if not len(last):
             return frames
         try:
-            message = load_message(last)
+            message: Message = _borrowing.loads(last)
         except StaleHandleError as error:
             msg = "the sender of a message has ended, or has closed the connection"
             raise EOFError(msg) from error

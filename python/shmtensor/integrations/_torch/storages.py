@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 import shmtensor._core as _core
-from shmtensor._copies import address_of, equal, owner_of, private_bytes
+from shmtensor._copies import equal, owner_of, private_bytes
 from shmtensor._dlpack import DEFAULT_STREAM, UNSIGNED
 from shmtensor._fork import RenewedLock
-from shmtensor._layout import bytes_at
+from shmtensor._layout import address_of, bytes_at
 from shmtensor.creation import asarray
 from shmtensor.tensor import Tensor
 

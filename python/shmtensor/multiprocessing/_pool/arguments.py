@@ -48,7 +48,8 @@ class Repeated:
     def _copy_of(self, raw: memoryview) -> Storage | None:
         import numpy as np  # not in a program that sends no arrays
 
-        from shmtensor._copies import address_of, equal, owner_of
+        from shmtensor._copies import equal, owner_of
+        from shmtensor._layout import address_of
 
         content = np.frombuffer(raw, np.uint8)
         owner = owner_of(content)
