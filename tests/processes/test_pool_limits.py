@@ -16,6 +16,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor.multiprocessing._pool.running import Running
+from shmtensor.multiprocessing._pool.workers import Workers
 from tests.helpers.children import is_running, wait_until
 
 WAIT = 60.0
@@ -30,6 +31,10 @@ def sleep(seconds: float) -> float:
 def sleep_or_tell(seconds: float, text: str) -> str:
     time.sleep(seconds)
     return text
+
+
+def raise_(error: Exception) -> None:
+    raise error
 
 
 def begin(started: st.Tensor, number: int) -> int:
@@ -99,6 +104,21 @@ def test_maps_fail_with_their_item() -> None:
             pool.starmap(sleep_or_tell, [(0.0, "a"), (LONG, "b")], timeout=0.1)
         assert pool.starmap_async(sleep_or_tell, [(0.0, "a")], timeout=WAIT).get(WAIT) == ["a"]
         assert pool.map_async(sleep, [0.0], max_bytes=1 << 30).get(WAIT) == [0.0]
+
+
+def test_limits_hold_after_a_message_could_not_be_put(monkeypatch) -> None:
+    """Regression: the error ended the thread that watches, so later tasks had no limit."""
+    stop, failures = Workers.stop, [st.OutOfSharedMemory("no memory")]
+
+    def stop_or_fail(workers, rank, position, message):
+        return stop(workers, rank, position, lambda pid: raise_(failures.pop()) if failures else message(pid))
+
+    monkeypatch.setattr(Workers, "stop", stop_or_fail)
+    with mp.Pool(1) as pool:
+        with pytest.raises(mp.WorkerLost):
+            pool.apply_async(sleep, (LONG,), timeout=0.1).get(WAIT)
+        with pytest.raises(mp.TaskTimeout):
+            pool.apply_async(sleep, (LONG,), timeout=0.1).get(20)
 
 
 @pytest.mark.parametrize("limit", [{"timeout": 0}, {"timeout": float("nan")}, {"max_bytes": -1}])

@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shmtensor._log import log_event
+from shmtensor.multiprocessing._pool.naming import describe
 from shmtensor.multiprocessing._pool.running import private_bytes
 from shmtensor.multiprocessing.errors import TaskMemory, TaskTimeout
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from shmtensor.multiprocessing._pool.workers import Workers
 
 __all__ = ["Limits", "Stopped"]
+
+_PAUSE = 0.1  # seconds until the tasks are checked again after an error
 
 
 class Stopped(NamedTuple):
@@ -69,7 +73,11 @@ class Limits:
 
     def _watch(self) -> None:
         while True:
-            pause = self._stop_tasks()
+            try:
+                pause = self._stop_tasks()
+            except Exception as error:  # as memory may be short: the tasks of other workers keep their limits
+                log_event(f"a pool has killed the worker of a task without its result: {describe(error)}")
+                pause = _PAUSE
             with self._changed:
                 if not self._limits:
                     self._thread, self._interval = None, float("inf")
