@@ -235,8 +235,19 @@ def test_library_that_is_imported_is_set_up_immediately_and_once(package, monkey
     assert not _registry._installed
 
 
+WRAPPED_START = """
+import functools
+from multiprocessing.process import BaseProcess
+
+start = BaseProcess.start
+BaseProcess.start = functools.wraps(start)(lambda process: start(process))
+"""
+
+
+@pytest.mark.parametrize("before", ["", WRAPPED_START], ids=["", "wrapped"])
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
-def test_arguments_that_a_child_does_not_load_are_released(method) -> None:
+def test_arguments_that_a_child_does_not_load_are_released(method, before) -> None:
+    """Regression: not if another library, as a tracer does, had wrapped `start` before."""
     done = run_python(
         """
         import gc
@@ -247,7 +258,9 @@ def test_arguments_that_a_child_does_not_load_are_released(method) -> None:
         from tests.helpers.children import wait_until
 
         if __name__ == "__main__":
+            exec(sys.argv[2])
             st.install("joblib")
+            st.install("loky")
             child = multiprocessing.get_context(sys.argv[1]).Process(target=time.sleep, args=(9, st.zeros(8)))
             child.start()
             child.kill()  # before it has read anything
@@ -257,6 +270,6 @@ def test_arguments_that_a_child_does_not_load_are_released(method) -> None:
             wait_until(lambda: st.stats()["blocks"] == 0, 20, lambda: str(st.stats()))
         """,
         env=importing_tests(),
-        arguments=(method,),
+        arguments=(method, before),
     )
     assert done.returncode == 0, done.stderr

@@ -53,7 +53,7 @@ def release_unloaded_arguments(process: Any) -> None:
         The class `BaseProcess` of `multiprocessing`, or of a library with its own copy.
     """
     start = process.start
-    if hasattr(start, "__wrapped__"):
+    if hasattr(start, "_releases_arguments"):  # a mark, since other programs, too, wrap the method
         return
 
     @functools.wraps(start)
@@ -64,6 +64,7 @@ def release_unloaded_arguments(process: Any) -> None:
             start(child)
             child._message = message
 
+    start_in_scope._releases_arguments = True  # type: ignore[attr-defined]
     process.start = start_in_scope
 
 
