@@ -12,8 +12,6 @@ from bench.options import Options, add_pin
 from bench.peers import PEERS
 from bench.report import print_result, write_json
 
-__all__ = ["main"]
-
 
 def _arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of shmtensor.")

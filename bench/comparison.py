@@ -10,8 +10,6 @@ from bench.machine import write_record
 from bench.model import Summary
 from bench.report import number
 
-__all__ = ["Comparison", "report"]
-
 _UNITS = {"us": 1e6, "ms": 1e3}
 
 

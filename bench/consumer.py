@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.options import Options
-from bench.peers import Consumer, Peer, PeerWithConsumer, load_peer
-
-__all__ = ["BASELINE", "ConsumerProcess", "consumer", "consumer_process"]
+from bench.peers import Peer, load_peer
 
 BASELINE = bytes(64)
 """The message whose hand-over is the baseline of all others."""
@@ -73,14 +71,3 @@ def consumer_process(peer: Peer, options: Options, serve: Server = acknowledge) 
         yield started
     finally:
         started.close()
-
-
-@contextmanager
-def consumer(peer: Peer, options: Options) -> Iterator[Consumer]:
-    """Start a consumer for any peer; stop it at the end of the context."""
-    if isinstance(peer, PeerWithConsumer):
-        with peer.consumer(options) as there:
-            yield there
-    else:
-        with consumer_process(peer, options) as there:
-            yield there

@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["keep", "table"]
-
 # The floors are benchmarks themselves. The first pattern that fits counts.
 FLOORS = [
     (r"acquire_.*/threads:([^1].*)", "", ""),  # how often the threads meet is chance

@@ -19,8 +19,6 @@ import numpy as np
 
 import shmtensor as st
 
-__all__ = ["LINKS", "TIMEOUT", "Ends", "Link", "Open", "missing"]
-
 TIMEOUT = 120  # seconds that a process waits for a message
 
 Ends = tuple[Callable[[], Any], Callable[[Any], object]]

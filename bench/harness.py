@@ -11,8 +11,6 @@ from bench.options import Options
 from bench.peers import SPINNING_PEERS, missing
 from bench.worker_client import WorkerClient, WorkerError, running_worker
 
-__all__ = ["Result", "run_case"]
-
 
 @dataclass
 class Result:

@@ -12,8 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["facts", "now", "versions", "write_record"]
-
 _PACKAGES = (
     "shmtensor",
     "numpy",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from bench.options import Options
-
-__all__ = ["Case", "Goal", "Measure", "Probe", "Row", "Samples", "Summary"]
 
 Measure = dict[str, float]
 """The result of one measurement: seconds, bytes or counts, by name."""
@@ -41,30 +39,10 @@ class Samples:
         """Return one ratio per round, so that a slow round does not distort it."""
         return [measure[key] / measure[base] for measure in self._of[peer, variant]]
 
-    def rows_of_ways(
-        self,
-        variant: str,
-        ways: Iterable[str],
-        base: str,
-        goal: Callable[[str], Goal | None],
-        *,
-        unit: str = "us",
-        scale: float = 1e6,
-    ) -> list[Row]:
-        """Return a row for each way in which one process has measured a variant; none if it has not."""
-        if not self.has("shmtensor", variant):
-            return []
-        return [
-            Row(
-                variant,
-                way,
-                unit,
-                Summary.of(self.values("shmtensor", variant, way), scale),
-                Summary.of(self.ratios("shmtensor", variant, way, base)).median,
-                goal(way),
-            )
-            for way in ways
-        ]
+    def p99(self, peer: str, variant: str, key: str, scale: float) -> float | None:
+        """Return the median of the 99th percentiles of the rounds; None if they were not measured."""
+        slow = [measure[f"{key} p99"] for measure in self._of[peer, variant] if f"{key} p99" in measure]
+        return Summary.of(slow, scale).median if slow else None
 
     def to_json(self) -> list[dict[str, object]]:
         return [

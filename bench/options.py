@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Options", "Pin", "add_pin", "add_rounds", "program_parser"]
-
 Pin = Literal["apart", "together", "none"]
 
 

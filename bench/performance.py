@@ -16,8 +16,6 @@ from typing import Any
 
 from bench.report import markdown_table
 
-__all__ = ["LINES", "PAGES", "Line", "machines", "with_figures"]
-
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "bench" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")

@@ -11,8 +11,6 @@ import shmtensor as st
 from bench.options import Options
 from bench.timing import used
 
-__all__ = ["Readers"]
-
 TIMEOUT = 60  # seconds until all readers have acknowledged
 
 # Messages to the readers. A None is always acknowledged.

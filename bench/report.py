@@ -11,8 +11,6 @@ from bench.machine import write_record
 from bench.model import Row
 from bench.options import Options
 
-__all__ = ["HEADINGS", "cells", "markdown_table", "number", "print_result", "write_json"]
-
 HEADINGS = ("what", "peer", "median", "p99", "least", "most", "spread", "unit", "ratio", "goal", "")
 
 

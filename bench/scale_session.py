@@ -25,8 +25,6 @@ import shmtensor as st
 import shmtensor._core as _core
 from bench.timing import per_call, used
 
-__all__ = ["measure"]
-
 DEADLINE = 300.0  # seconds until a member that gets nothing ends
 ROUNDS = 20
 

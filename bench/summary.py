@@ -14,8 +14,6 @@ from typing import Any
 
 from bench.cases import CASES
 
-__all__ = ["summary"]
-
 
 def summary(files: Sequence[Path]) -> dict[str, Any]:
     """Return the rows of all files, in the order in which cases are listed."""

@@ -8,8 +8,6 @@ from bench.consumer import BASELINE, consumer_process
 from bench.options import Options
 from bench.peers import load_peer
 
-__all__: list[str] = []
-
 
 def main(peer_name: str, what: str, count: int) -> None:
     peer = load_peer(peer_name)

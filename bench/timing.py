@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["alternate", "p99", "per_call", "used", "without_collector"]
-
 _libc = ctypes.CDLL(None)
 
 

@@ -12,8 +12,6 @@ from bench.cases import load_case
 from bench.machine import versions
 from bench.options import Options
 
-__all__: list[str] = []
-
 
 def _answer(out: TextIO, **what: Any) -> None:
     print(json.dumps(what), file=out, flush=True)

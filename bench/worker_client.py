@@ -17,8 +17,6 @@ from typing import Any
 from bench.model import Case, Measure
 from bench.options import Options
 
-__all__ = ["WorkerClient", "WorkerError", "running_worker"]
-
 ROOT = Path(__file__).parent.parent
 _END = 20.0  # seconds that a worker may take to exit
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from bench.model import Case
 
-__all__ = ["CASES", "PROGRAMS", "load_case", "load_program"]
-
 # Name -> module.
 CASES = {
     "handover": "handover",

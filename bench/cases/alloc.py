@@ -7,12 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.peers import load_peer
+from bench.rows import rows_of
 from bench.timing import per_call
-
-__all__ = ["CASE"]
 
 PEERS_HERE = ("shmtensor", "shmtensor-fs", "SharedMemory", "torch-fd", "torch-fs")
 FLOATS = 512
@@ -58,14 +57,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for peer in PEERS_HERE:
-        if samples.has(peer, "4 KiB"):
-            times = Summary.of(samples.values(peer, "4 KiB", "shared"), 1e6)
-            ratio = Summary.of(samples.ratios(peer, "4 KiB", "shared", "private")).median
-            goal = Goal(1.5) if peer == "shmtensor" else None
-            rows.append(Row("4 KiB", peer, "us", times, ratio, goal))
-    return rows
+    return rows_of(samples, ["4 KiB"], PEERS_HERE, "shared", base="private", goals={"4 KiB": Goal(1.5)})
 
 
 CASE = Case(

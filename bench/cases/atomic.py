@@ -6,21 +6,19 @@ import importlib.util
 import multiprocessing
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 import shmtensor as st
-from bench.model import Case, Goal, Measure, Probe, Row, Samples
+from bench.model import Goal
 from bench.options import Options
-
-__all__ = ["CASE"]
+from bench.rows import case_of_ways
 
 ONE, MANY = "one element, two processes", "array of indices, one process"
 TIMES = {"shmtensor": 1_000_000, "multiprocessing.Value": 50_000, "atomics": 200_000}
+BASES = {ONE: "multiprocessing.Value", MANY: "np.add.at"}
+MOST = {ONE: 150, MANY: 20}  # nanoseconds
 INDICES = 1_000_000
 BINS = 65_536
 
@@ -75,39 +73,28 @@ def _at_indices(add: Any, counters: Any, options: Options) -> float:
     return statistics.median(times) / len(indices)
 
 
-@contextmanager
-def _probe(_peer: str, options: Options) -> Iterator[Probe]:
-    ways = [way for way in TIMES if way != "atomics" or importlib.util.find_spec(way)]
-
-    def measure(variant: str) -> Measure:
-        if variant == ONE:
-            return {way: _both(way, options) for way in ways}
-        return {
-            "shmtensor": _at_indices(st.atomic.add, st.zeros(BINS, np.int64), options),
-            "np.add.at": _at_indices(np.add.at, np.zeros(BINS, np.int64), options),
-        }
-
-    yield measure
+def _ways(variant: str) -> list[str]:
+    if variant == MANY:
+        return ["shmtensor", BASES[MANY]]
+    return [way for way in TIMES if way != "atomics" or importlib.util.find_spec(way)]
 
 
-def _rows(samples: Samples) -> list[Row]:
-    def goal(most: float, way: str) -> Goal | None:
-        return Goal(most) if way == "shmtensor" else None
-
-    rows = []
-    for variant, base, most in ((ONE, "multiprocessing.Value", 150), (MANY, "np.add.at", 20)):
-        ways = samples.all("shmtensor", variant)[0] if samples.has("shmtensor", variant) else ()
-        rows += samples.rows_of_ways(variant, ways, base, partial(goal, most), unit="ns", scale=1e9)
-    return rows
+def _measure(variant: str, way: str, options: Options) -> float:
+    if variant == ONE:
+        return _both(way, options)
+    if way == "shmtensor":
+        return _at_indices(st.atomic.add, st.zeros(BINS, np.int64), options)
+    return _at_indices(np.add.at, np.zeros(BINS, np.int64), options)
 
 
-CASE = Case(
-    name="atomic",
+CASE = case_of_ways(
+    "atomic",
     summary="add 1: to one element in two processes, to many in one",
-    peers=("shmtensor",),
-    variants=lambda _peer, _options: [ONE, MANY],
-    probe=_probe,
-    rows=_rows,
+    units=dict.fromkeys(BASES, ("ns", 1e9)),
+    ways=_ways,
+    measure=_measure,
+    base=BASES.__getitem__,
+    goal=lambda variant, way: Goal(MOST[variant]) if way == "shmtensor" else None,
     baseline="multiprocessing.Value with its lock; np.add.at, which loses what others add",
     rounds=5,
 )

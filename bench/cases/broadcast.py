@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
 
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.peers import SPINNING_PEERS, PeerWithReaders, load_peer
+from bench.peers import SPINNING_PEERS, load_peer
 from bench.readers import Readers
-
-__all__ = ["CASE"]
+from bench.rows import rows_of
 
 NBYTES = 1 << 20
 READERS = (1, 4)
@@ -52,8 +53,7 @@ def _round(readers: Readers, make: Callable[[], object], times: int) -> float:
 
 @contextmanager
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
-    peer = load_peer(peer_name)
-    assert isinstance(peer, PeerWithReaders)
+    peer: Any = load_peer(peer_name)
     with ExitStack() as stack:
         one = peer.one_reader(options)
         stack.callback(one.close)
@@ -85,19 +85,16 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    used, times = [], []
-    for variant in _variants("", Options()):
-        for peer in CASE.peers:
-            if samples.has(peer, variant):
-                if not variant.endswith(PACED):
-                    elapsed = Summary.of(samples.values(peer, variant, "time"), 1e6)
-                    times.append(Row(f"{variant}: time", peer, "us", elapsed))
-                if not variant.endswith(ROUNDS):
-                    ratio = Summary.of(samples.ratios(peer, variant, "used", "one")).median
-                    together = Summary.of(samples.values(peer, variant, "used"), 1e6)
-                    goal = GOAL if peer == "shmtensor" and variant.startswith("to 4") else None
-                    used.append(Row(f"{variant}: processor time", peer, "us", together, ratio, goal))
-    return used + times
+    variants, peers = _variants("", Options()), CASE.peers
+    sends = [variant for variant in variants if not variant.endswith(ROUNDS)]
+    goals = {variant: GOAL for variant in sends if variant.startswith("to 4")}
+    used = rows_of(samples, sends, peers, "used", base="one", goals=goals)
+    times = rows_of(samples, [variant for variant in variants if not variant.endswith(PACED)], peers, "time")
+    return [
+        replace(row, what=f"{row.what}: {what}")
+        for rows, what in ((used, "processor time"), (times, "time"))
+        for row in rows
+    ]
 
 
 CASE = Case(

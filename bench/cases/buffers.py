@@ -15,8 +15,6 @@ from bench.options import Options
 from bench.peers import load_peer
 from bench.timing import per_call
 
-__all__ = ["CASE"]
-
 COLUMNS = 10
 TASKS = 64
 SMALL = 1000  # messages

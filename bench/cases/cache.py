@@ -13,19 +13,16 @@ import pickle
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.model import Case, Goal, Measure, Probe, Row, Samples
+from bench.model import Goal
 from bench.options import Options
+from bench.rows import case_of_ways
 from bench.timing import per_call
-
-__all__ = ["CASE"]
 
 IMAGE, RECORD, ADD = "get an image", "get a path and a label", "add an image"
 EPOCH = "second epoch of 5,000 images of 5 ms, 2 workers"
@@ -243,16 +240,10 @@ def _epoch(name: str, options: Options) -> float:
     return taken
 
 
-@contextmanager
-def _probe(_peer: str, options: Options) -> Iterator[Probe]:
-    def measure(variant: str) -> Measure:
-        if variant == EPOCH:
-            return {name: _epoch(name, options) for name in _names(variant)}
-        if variant == ADD:
-            return {name: _add(name) for name in _names(variant)}
-        return {name: _get(name, variant, options) for name in _names(variant)}
-
-    yield measure
+def _measure(variant: str, name: str, options: Options) -> float:
+    if variant == EPOCH:
+        return _epoch(name, options)
+    return _add(name) if variant == ADD else _get(name, variant, options)
 
 
 def _goal(variant: str, way: str) -> Goal | None:
@@ -261,23 +252,14 @@ def _goal(variant: str, way: str) -> Goal | None:
     return None if way == PLAIN or variant == ADD else Goal(20, "ratio", at_least=True)
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return [
-        row
-        for variant, (unit, scale) in UNITS.items()
-        for row in samples.rows_of_ways(
-            variant, _names(variant), OURS, partial(_goal, variant), unit=unit, scale=scale
-        )
-    ]
-
-
-CASE = Case(
-    name="cache",
+CASE = case_of_ways(
+    "cache",
     summary="items that processes cache for one another",
-    peers=("shmtensor",),
-    variants=lambda _peer, _options: list(UNITS),
-    probe=_probe,
-    rows=_rows,
+    units=UNITS,
+    ways=_names,
+    measure=_measure,
+    base=lambda _: OURS,
+    goal=_goal,
     baseline=OURS,
     rounds=3,
 )

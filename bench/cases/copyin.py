@@ -13,8 +13,6 @@ from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, PEERS, Array, Peer, load_peer
 from bench.timing import alternate
 
-__all__ = ["CASE"]
-
 SIZES = {"64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
 COLD = "64 MiB, cold"
 GOALS = {

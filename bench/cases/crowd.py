@@ -13,8 +13,6 @@ from bench.peers import Peer, load_peer
 from bench.rows import rows_many_beside_few
 from bench.timing import alternate
 
-__all__ = ["CASE"]
-
 MANY = 64
 
 

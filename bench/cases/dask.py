@@ -24,8 +24,6 @@ import shmtensor as st
 from bench.comparison import Comparison, report
 from bench.options import add_rounds, program_parser
 
-__all__ = ["main"]
-
 TRANSFERS = ("array", "read", "tensor", "empty")
 GOALS = {"time": 20.0, "processor": 50.0, "shuffle": 1.5}
 

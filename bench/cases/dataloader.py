@@ -36,8 +36,6 @@ from bench.comparison import Comparison, report
 from bench.options import Options, add_pin, add_rounds, program_parser
 from bench.timing import alternate
 
-__all__ = ["main"]
-
 SHAPE = (64, 3, 224, 224)
 PREFETCHED = 2  # by each loader
 NO_GOALS: dict[str, float | None] = {"shmtensor": None, "shmtensor-queue": None}

@@ -27,8 +27,6 @@ from bench.model import Samples, Summary
 from bench.options import Options, add_pin, add_rounds, program_parser
 from bench.timing import without_collector
 
-__all__ = ["main"]
-
 RANKS = 4
 REQUESTS = 64
 IMAGES, SHAPE = 4, (4, 512, 512)  # 4 MiB each

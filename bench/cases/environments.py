@@ -27,8 +27,6 @@ import numpy as np
 from bench.comparison import Comparison, report
 from bench.options import Options, add_rounds, program_parser
 
-__all__ = ["main"]
-
 COUNT = 4
 WORKS = {"0": 0.0, "0.1 ms": 1e-4, "1 ms": 1e-3}
 SHAPE = (84, 84, 4)

@@ -15,8 +15,6 @@ from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.timing import per_call
 
-__all__ = ["CASE"]
-
 WORKERS = 2
 CALLS, MAPPED = 300, 10_000
 LIMITED, TIMEOUT, ENDLESS_EVERY = 500, 0.05, 10

@@ -13,8 +13,6 @@ from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
 from bench.timing import alternate
 
-__all__ = ["CASE"]
-
 WORKERS = (1, 2, 4, 8)
 NBYTES = 1 << 20
 

@@ -14,8 +14,6 @@ from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, Peer, load_peer
 from bench.rows import rows_beside_bytes
 
-__all__ = ["CASE"]
-
 SIDES = (1, 2, 4)
 NBYTES = 1 << 16
 MESSAGES = 240  # in all, shared by the producers

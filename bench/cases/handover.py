@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
-from bench.consumer import BASELINE, consumer
+from bench.consumer import BASELINE
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.peers import PEERS, Consumer, Peer, load_peer
-from bench.rows import rows_beside_bytes
+from bench.rows import rows_beside_bytes, rows_of
 from bench.timing import alternate
-
-__all__ = ["CASE"]
 
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20, "64 MiB": 1 << 26, "1 GiB": 1 << 30}
 # Peers that copy the bytes through a pipe, or a ring of limited size, take seconds for a GiB.
@@ -32,7 +31,7 @@ def _variants(peer: str, options: Options) -> list[str]:
 @contextmanager
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     peer = load_peer(peer_name)
-    with consumer(peer, options) as there:
+    with peer.consumer(options) as there:
         kept: dict[str, object] = {}
 
         def measure(variant: str) -> Measure:
@@ -68,12 +67,8 @@ def _fresh(peer: Peer, there: Consumer, nbytes: int) -> Callable[[], object]:
 
 def _rows(samples: Samples) -> list[Row]:
     rows = rows_beside_bytes(samples, _variants("", Options()), tuple(PEERS), goal=Goal(1.2, "ratio"))
-    for peer in PEERS:
-        if samples.has(peer, "4 KiB, fresh"):
-            times = Summary.of(samples.values(peer, "4 KiB, fresh", "bytes"), 1e6)
-            p99 = Summary.of(samples.values(peer, "4 KiB, fresh", "bytes p99"), 1e6).median
-            rows.append(Row("64 bytes", peer, "us", times, p99=p99))
-    return rows + _rows_to_torch(samples)
+    alone = rows_of(samples, ["4 KiB, fresh"], PEERS, "bytes")
+    return rows + [replace(row, what="64 bytes") for row in alone] + _rows_to_torch(samples)
 
 
 def _rows_to_torch(samples: Samples) -> list[Row]:

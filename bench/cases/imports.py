@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 
-__all__ = ["CASE"]
-
 MODULES = {"shmtensor": "shmtensor", "torch-fd": "torch"}
 SUBMODULES = {"shmtensor": "shmtensor.multiprocessing", "torch-fd": "torch.multiprocessing"}
 

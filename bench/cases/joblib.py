@@ -26,8 +26,6 @@ import shmtensor as st
 from bench.comparison import Comparison, report
 from bench.options import add_rounds, program_parser
 
-__all__ = ["main"]
-
 GOAL = 10.0
 WORKS = ("argument", "tensor", "result", "empty")
 PROGRAMS = {"joblib": (False, "loky"), "loky": (True, "loky"), "backend": (True, "shmtensor")}

@@ -10,8 +10,6 @@ from typing import Any
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 
-__all__ = ["CASE"]
-
 NBYTES = 64 << 20
 TIMEOUT = 10.0
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import shmtensor as st
-from bench.model import Case, Goal, Measure, Probe, Row, Samples
+from bench.model import Goal
 from bench.options import Options
+from bench.rows import case_of_ways
 from bench.timing import per_call
-
-__all__ = ["CASE"]
 
 SAME, NEW, NEW_TENSOR = (
     "get an unchanged array of 8 MiB",
@@ -152,38 +149,20 @@ def _copy(options: Options) -> float:
     return time.perf_counter() - start
 
 
-@contextmanager
-def _probe(_peer: str, options: Options) -> Iterator[Probe]:
-    def measure(variant: str) -> Measure:
-        if variant == WEIGHTS:
-            return {
-                name: _copy(options) if name == COPY else _publish(name, options) for name in _names(variant)
-            }
-        return {name: _get(name, variant, options) for name in _names(variant)}
-
-    yield measure
+def _measure(variant: str, name: str, options: Options) -> float:
+    if variant == WEIGHTS:
+        return _copy(options) if name == COPY else _publish(name, options)
+    return _get(name, variant, options)
 
 
-def _rows(samples: Samples) -> list[Row]:
-    def goal(variant: str, way: str) -> Goal | None:
-        return GOALS.get(variant) if way == "st.Latest" else None
-
-    return [
-        row
-        for variant, (unit, scale) in UNITS.items()
-        for row in samples.rows_of_ways(
-            variant, _names(variant), "st.Latest", partial(goal, variant), unit=unit, scale=scale
-        )
-    ]
-
-
-CASE = Case(
-    name="latest",
+CASE = case_of_ways(
+    "latest",
     summary="the newest of the values that a process sets",
-    peers=("shmtensor",),
-    variants=lambda _peer, _options: list(UNITS),
-    probe=_probe,
-    rows=_rows,
+    units=UNITS,
+    ways=_names,
+    measure=_measure,
+    base=lambda _: "st.Latest",
+    goal=lambda variant, way: GOALS.get(variant) if way == "st.Latest" else None,
     baseline="st.Latest",
     rounds=3,
 )

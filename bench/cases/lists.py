@@ -6,13 +6,11 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.consumer import consumer
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.peers import PEERS, load_peer
+from bench.rows import rows_of
 from bench.timing import per_call
-
-__all__ = ["CASE"]
 
 COUNTS = (100, 1_000, 10_000, 100_000)
 NBYTES = 4096
@@ -27,7 +25,7 @@ MOST = {
     "pickle": 10_000,
     "faster-fifo": 10_000,
 }
-GOALS = {1_000: Goal(2.0), 10_000: Goal(2.0), 100_000: Goal(2.0)}
+GOAL = Goal(2.0)  # from 1,000 on
 
 
 def _variants(peer: str, options: Options) -> list[str]:
@@ -40,7 +38,7 @@ def _variants(peer: str, options: Options) -> list[str]:
 @contextmanager
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     peer = load_peer(peer_name)
-    with consumer(peer, options) as there:
+    with peer.consumer(options) as there:
 
         def once(count: int, *, again: bool) -> float:
             items = [peer.fresh(NBYTES) for _ in range(count)]
@@ -62,15 +60,9 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant in _variants("shmtensor", Options()):
-        for peer in PEERS:
-            if not samples.has(peer, variant):
-                continue
-            times = Summary.of(samples.values(peer, variant, "each"), 1e6)
-            goal = GOALS.get(int(variant.split(",")[0])) if peer == "shmtensor" else None
-            rows.append(Row(variant, peer, "us each", times, goal=goal))
-    return rows
+    variants = _variants("shmtensor", Options())
+    goals = {variant: GOAL for variant in variants if not variant.startswith("100,")}
+    return rows_of(samples, variants, PEERS, "each", unit="us each", goals=goals)
 
 
 CASE = Case(

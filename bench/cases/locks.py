@@ -8,18 +8,16 @@ import multiprocessing
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.model import Case, Goal, Measure, Probe, Row, Samples
+from bench.model import Goal
 from bench.options import Options
+from bench.rows import case_of_ways
 from bench.timing import per_call
-
-__all__ = ["CASE"]
 
 ALONE, WITH = "acquire and release, no other process", "with lock, no other process"
 HANDOVER, NOTIFY, BARRIER = "hand-over of a lock", "notify, and the return from wait", "barrier of 4"
@@ -122,7 +120,7 @@ def _together(options: Options, target: Callable[..., None], *arguments: tuple[A
     return seconds
 
 
-def _one(variant: str, name: str, options: Options) -> float:
+def _measure(variant: str, name: str, options: Options) -> float:
     times = 10 if options.quick else TIMES[variant]
     if variant in {ALONE, WITH}:
         lock, call = (OF_ANYONE | OF_OWNER)[name](), alone if variant == ALONE else with_lock
@@ -143,34 +141,14 @@ def _one(variant: str, name: str, options: Options) -> float:
     return _together(options, meet, *[(barrier, times)] * 4) / times
 
 
-@contextmanager
-def _probe(_peer: str, options: Options) -> Iterator[Probe]:
-    def measure(variant: str) -> Measure:
-        return {name: _one(variant, name, options) for name in _names(variant)}
-
-    yield measure
-
-
-def _rows(samples: Samples) -> list[Row]:
-    def goal(limit: float, way: str) -> Goal | None:
-        return Goal(limit, "ratio") if way == "shmtensor" else None
-
-    return [
-        row
-        for variant, limit in LIMITS.items()
-        for row in samples.rows_of_ways(
-            variant, _names(variant), "multiprocessing", functools.partial(goal, limit)
-        )
-    ]
-
-
-CASE = Case(
-    name="locks",
+CASE = case_of_ways(
+    "locks",
     summary="locks, conditions and barriers between processes",
-    peers=("shmtensor",),
-    variants=lambda _peer, _options: list(LIMITS),
-    probe=_probe,
-    rows=_rows,
+    units=dict.fromkeys(LIMITS, ("us", 1e6)),
+    ways=_names,
+    measure=_measure,
+    base=lambda _: "multiprocessing",
+    goal=lambda variant, way: Goal(LIMITS[variant], "ratio") if way == "shmtensor" else None,
     baseline="multiprocessing's",
     rounds=5,
 )

@@ -13,8 +13,6 @@ from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.peers import Peer, load_peer
 
-__all__ = ["CASE"]
-
 NBYTES = 64
 COUNTS = {"shmtensor": 200_000, "shmtensor-fs": 200_000, "torch-fd": 2_000, "torch-fs": 2_000}
 STEP = 1_000

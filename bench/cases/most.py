@@ -6,14 +6,14 @@ import contextlib
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from bench.consumer import consumer_process
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.peers import Peer, load_peer
-
-__all__ = ["CASE"]
+from bench.rows import rows_of
 
 ENOUGH = 200_000
 DESCRIPTORS = 1024  # the default soft limit of most systems
@@ -59,17 +59,9 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    return [
-        Row(
-            f"{DESCRIPTORS} descriptors allowed",
-            peer,
-            "tensors",
-            Summary.of(samples.values(peer, "4 KiB", "count")),
-            goal=Goal(ENOUGH, at_least=True) if peer == "shmtensor" else None,
-        )
-        for peer in CASE.peers
-        if samples.has(peer, "4 KiB")
-    ]
+    goals = {"4 KiB": Goal(ENOUGH, at_least=True)}
+    rows = rows_of(samples, ["4 KiB"], CASE.peers, "count", unit="tensors", scale=1, goals=goals)
+    return [replace(row, what=f"{DESCRIPTORS} descriptors allowed") for row in rows]
 
 
 CASE = Case(

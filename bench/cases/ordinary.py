@@ -23,8 +23,6 @@ from bench.options import Options
 from bench.peers import load_peer
 from bench.timing import per_call
 
-__all__ = ["CASE"]
-
 MODULES = {"shmtensor": "shmtensor.multiprocessing", "pickle": "multiprocessing"}
 GOAL = Goal(0.9, "ratio", at_least=True)
 NBYTES = 20_000_000  # of a message

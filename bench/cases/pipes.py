@@ -12,22 +12,20 @@ import resource
 import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import shmtensor.multiprocessing as drop_in
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Goal, Measure, Probe
 from bench.options import Options
+from bench.rows import case_of_ways
 from bench.scale_session import manager_pid
 from bench.timing import p99, without_collector
-
-__all__ = ["CASE"]
 
 SMALL, OBSERVATION = '("step", 3), and back', "an action, and an observation of 28 KB back"
 TOGETHER = ", one processor"
@@ -116,22 +114,19 @@ def _make(module: Any, variant: str, options: Options) -> Measure:
     return {"": (time.perf_counter() - start) / count if variant == MAKE else used}
 
 
+def _measure(variant: str, way: str, options: Options) -> Measure:
+    if variant == END:
+        return _ends(way, options)
+    return (_make if variant in (MAKE, DESCRIPTORS) else _trip)(MODULES[way], variant, options)
+
+
 @contextmanager
-def _probe(_peer: str, options: Options) -> Iterator[Probe]:
+def _probe(peer: str, options: Options) -> Iterator[Probe]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # the standard library needs two for each pipe
     ends: list[Any] = [*drop_in.Pipe()]  # the session lasts as long as this process
-
-    def measure(variant: str) -> Measure:
-        work: Callable[[str], Measure]
-        if variant == END:
-            work = partial(_ends, options=options)
-        else:
-            of = _make if variant in (MAKE, DESCRIPTORS) else _trip
-            work = lambda way: of(MODULES[way], variant, options)  # noqa: E731
-        return {f"{way}{what}": value for way in _ways(variant) for what, value in work(way).items()}
-
-    yield measure
+    with _WAYS.probe(peer, options) as measure:
+        yield measure
     for end in ends:
         end.close()
 
@@ -142,25 +137,15 @@ def _goal(variant: str, way: str) -> Goal | None:
     return Goal(10) if variant == END and way != STANDARD else None
 
 
-def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant, (unit, scale) in UNITS.items():
-        for row in samples.rows_of_ways(
-            variant, _ways(variant), OURS, partial(_goal, variant), unit=unit, scale=scale
-        ):
-            slow = [one.get(f"{row.peer} p99") for one in samples.all("shmtensor", variant)]
-            known = [one for one in slow if one is not None]
-            rows.append(replace(row, p99=Summary.of(known, scale).median if known else None))
-    return rows
-
-
-CASE = Case(
-    name="pipes",
+_WAYS = case_of_ways(
+    "pipes",
     summary="the pipes of the drop-in and of the standard library",
-    peers=("shmtensor",),
-    variants=lambda _peer, _options: list(UNITS),
-    probe=_probe,
-    rows=_rows,
+    units=UNITS,
+    ways=_ways,
+    measure=_measure,
+    base=lambda _: OURS,
+    goal=_goal,
     baseline=OURS,
     rounds=5,
 )
+CASE = replace(_WAYS, probe=_probe)

@@ -16,8 +16,6 @@ from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
 from bench.timing import per_call
 
-__all__ = ["CASE"]
-
 WORKERS = 2
 TASKS = 64
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}

@@ -13,8 +13,6 @@ from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
 from bench.timing import used
 
-__all__ = ["CASE"]
-
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
 TIMES = 500
 

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bench.consumer import BASELINE, consumer_process
-from bench.model import Case, Measure, Probe, Row, Samples, Summary
+from bench.consumer import BASELINE
+from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.peers import Peer, PeerWithConsumer, load_peer
+from bench.peers import Peer, load_peer
+from bench.rows import rows_of
 from bench.timing import alternate, p99, used, without_collector
-
-__all__ = ["CASE"]
 
 SIZES = {"1 KiB tensor": 1 << 10, "8 MiB tensor": 8 << 20}
 MANY, MANY_NBYTES = 100, 1 << 10
@@ -121,12 +120,7 @@ def _waiting(pid: int, seconds: float, each: Callable[[], object] | None) -> flo
 @contextmanager
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     peer = load_peer(peer_name)
-    partner = (
-        peer.consumer(options)
-        if isinstance(peer, PeerWithConsumer)
-        else consumer_process(peer, options, _serve)
-    )
-    with partner as started:
+    with peer.consumer(options, _serve) as started:
         there: Any = started
         quick = options.quick
 
@@ -154,13 +148,8 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 def _rows(samples: Samples) -> list[Row]:
     rows = []
     for variant, unit in UNITS.items():
-        for peer in PEERS:
-            if samples.has(peer, variant):
-                scale = 100 if unit.startswith("%") else 1e6
-                slow = [one["time p99"] for one in samples.all(peer, variant) if "time p99" in one]
-                times = Summary.of(samples.values(peer, variant, "time"), scale)
-                worst = Summary.of(slow, scale).median if slow else None
-                rows.append(Row(variant, peer, unit, times, p99=worst))
+        scale = 100 if unit.startswith("%") else 1e6
+        rows += rows_of(samples, [variant], PEERS, "time", unit=unit, scale=scale)
     return rows
 
 

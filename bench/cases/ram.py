@@ -21,8 +21,6 @@ from bench.cases.ram_setups import SETUPS
 from bench.options import program_parser
 from shmtensor.memory import MemoryMonitor, ProcessMemory, process_tree
 
-__all__ = ["main"]
-
 COUNT = 860_001
 DEADLINE = 1200.0
 

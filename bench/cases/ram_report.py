@@ -6,8 +6,6 @@ from typing import Any
 
 from bench.cases.ram_setups import SETUPS
 
-__all__ = ["goals_of", "table_of"]
-
 MIB = 2**20
 _COLUMNS = ("rss", "pss", "uss", "shared", "shared_file")
 

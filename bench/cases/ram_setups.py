@@ -20,8 +20,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SETUPS", "records"]
-
 WORKERS = 4
 TEMPLATES = 4096
 

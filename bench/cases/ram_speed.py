@@ -17,8 +17,6 @@ from bench.cases.ram_setups import records
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["measure"]
-
 COUNT = 20_000
 ROUNDS = 15
 

@@ -23,8 +23,6 @@ import shmtensor as st
 from bench.comparison import Comparison, report
 from bench.options import add_rounds, program_parser
 
-__all__ = ["main"]
-
 WORKS = ("receive", "read", "write", "shared", "empty")
 WAYS = ("store", "zero-copy", "shmtensor")
 GOAL = 2.0

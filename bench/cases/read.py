@@ -13,8 +13,6 @@ from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.peers import PEERS, Peer, load_peer
 
-__all__ = ["CASE"]
-
 NBYTES = 256 << 20
 
 

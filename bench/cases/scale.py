@@ -19,8 +19,6 @@ from bench.machine import write_record
 from bench.options import add_rounds, program_parser
 from bench.report import markdown_table, number
 
-__all__ = ["FIGURES", "main", "table"]
-
 # Members and blocks: one of both grows.
 SIZES = [(1, 10_000), (4, 10_000), (16, 10_000), (64, 10_000), (256, 10_000), (1023, 10_000)]
 SIZES += [(64, 1_000), (64, 100_000), (64, 1_000_000)]

@@ -14,8 +14,6 @@ from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, PEERS
 
-__all__ = ["CASE"]
-
 VARIANTS = ["same", "fresh"]
 STRACE = ("strace", "-f", "-qq", "-c", "-U", "calls,name")
 FEW, MANY = 100, 1_600

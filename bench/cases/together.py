@@ -13,8 +13,6 @@ from bench.model import Probe
 from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS
 
-__all__ = ["CASE"]
-
 
 def _probe(peer_name: str, options: Options) -> AbstractContextManager[Probe]:
     return handover.CASE.probe(peer_name, replace(options, pin="together"))

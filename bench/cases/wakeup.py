@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.consumer import BASELINE, consumer_process
-from bench.model import Case, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.peers import load_peer
+from bench.rows import rows_of
 from bench.timing import without_collector
-
-__all__ = ["CASE"]
 
 SOURCE = Path(__file__).parents[1] / "cpp" / "futex_ping_pong.c"
 NBYTES = 1 << 10
@@ -80,14 +79,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant in _variants("", Options()):
-        for peer in CASE.peers:
-            if samples.has(peer, variant):
-                times = Summary.of(samples.values(peer, variant, "time"), 1e6)
-                ratio = Summary.of(samples.ratios(peer, variant, "time", "futex")).median
-                rows.append(Row(variant, peer, "us", times, ratio))
-    return rows
+    return rows_of(samples, _variants("", Options()), CASE.peers, "time", base="futex")
 
 
 CASE = Case(

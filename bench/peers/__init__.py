@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import multiprocessing
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from multiprocessing.context import BaseContext
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,51 +18,9 @@ import numpy.typing as npt
 from bench.options import Options
 
 if TYPE_CHECKING:
-    from bench.readers import Readers
-
-__all__ = [
-    "MULTIPROCESSING_PEERS",
-    "PEERS",
-    "SPINNING_PEERS",
-    "Consumer",
-    "Peer",
-    "PeerWithConsumer",
-    "PeerWithReaders",
-    "load_peer",
-    "missing",
-]
+    from bench.consumer import Server
 
 Array = npt.NDArray[np.uint8]
-
-
-class Peer(Protocol):
-    """A way to hand over an array. An `item` is what the producer keeps, a `message` what is sent."""
-
-    name: str
-
-    def context(self) -> BaseContext:
-        """Return the start method `spawn` of the peer's own multiprocessing."""
-
-    def fresh(self, nbytes: int) -> Any:
-        """Return an item of that size, uninitialized, ready to be sent."""
-
-    def copy_in(self, array: Array) -> Any:
-        """Return an item with the array's bytes."""
-
-    def message(self, item: Any) -> Any:
-        """Return the object that is put into a queue."""
-
-    def receive(self, message: Any) -> Any:
-        """Return the consumer's object, through which the memory can be used."""
-
-    def array(self, received: Any) -> Array:
-        """Return the bytes of the received object."""
-
-    def drop(self, received: Any) -> None:
-        """Release the received object."""
-
-    def dispose(self, item: Any) -> None:
-        """Release an item in the producer."""
 
 
 class Consumer(Protocol):
@@ -68,35 +30,69 @@ class Consumer(Protocol):
         """Send a message and wait for the answer."""
 
 
-@runtime_checkable
-class PeerWithConsumer(Peer, Protocol):
-    """A peer that does not send its messages through multiprocessing."""
+class Peer:
+    """A way to hand over an array; by default, a private one is copied into a message of multiprocessing.
 
-    def consumer(self, options: Options) -> AbstractContextManager[Consumer]:
-        """Start a consumer on the other processor."""
+    An `item` is what the producer keeps, a `message` what is sent. A peer with a broadcast also has methods
+    that start its readers on the other processor: `readers(count, options)`, and `one_reader(options)` with
+    its queue to one process.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def context(self) -> BaseContext:
+        """Return the start method `spawn` of the peer's own multiprocessing."""
+        return multiprocessing.get_context("spawn")
+
+    def consumer(self, options: Options, serve: Server | None = None) -> AbstractContextManager[Consumer]:
+        """Start a consumer on the other processor; `serve` is for one that multiprocessing connects."""
+        from bench.consumer import acknowledge, consumer_process
+
+        return consumer_process(self, options, serve or acknowledge)
+
+    def fresh(self, nbytes: int) -> Any:
+        """Return an item of that size, uninitialized, ready to be sent."""
+        return np.empty(nbytes, np.uint8)
+
+    def copy_in(self, array: Array) -> Any:
+        """Return an item with the array's bytes."""
+        return array.copy()
+
+    def message(self, item: Any) -> Any:
+        """Return the object that is put into a queue."""
+        return item
+
+    def receive(self, message: Any) -> Any:
+        """Return the consumer's object, through which the memory can be used."""
+        return message
+
+    def array(self, received: Any) -> Array:
+        """Return the bytes of the received object."""
+        return np.asarray(received)
+
+    def drop(self, received: Any) -> None:
+        """Release the received object."""
+
+    def dispose(self, item: Any) -> None:
+        """Release an item in the producer."""
 
 
-@runtime_checkable
-class PeerWithReaders(Peer, Protocol):
-    """A peer with a broadcast."""
-
-    def readers(self, count: int, options: Options) -> Readers:
-        """Start the readers of a broadcast on the other processor."""
-
-    def one_reader(self, options: Options) -> Readers:
-        """Start the reader of the peer's queue to one process on the other processor."""
+def spawn_with(queue: Callable[[], Any]) -> Any:
+    """Return the start method `spawn` with another class of queues."""
+    return SimpleNamespace(Process=multiprocessing.get_context("spawn").Process, SimpleQueue=queue)
 
 
-# Name -> module, None for an executor, and the package it needs.
+# Name -> module, None for an executor, and the package it needs. A module has the class `PEER`.
 PEERS: dict[str, tuple[str | None, str | None]] = {
     "shmtensor": ("shmtensor", "shmtensor"),
-    "shmtensor-fs": ("shmtensor_named", "shmtensor"),
-    "shmtensor-queue": ("shmtensor_queue", "shmtensor"),
+    "shmtensor-fs": ("shmtensor", "shmtensor"),
+    "shmtensor-queue": ("shmtensor", "shmtensor"),
     "pickle": ("pickled", None),
-    "pickle-queue": ("standard_queue", None),
+    "pickle-queue": ("pickled", None),
     "SharedMemory": ("standard", None),
-    "torch-fd": ("torch_descriptor", "torch"),
-    "torch-fs": ("torch_named", "torch"),
+    "torch-fd": ("torch_tensors", "torch"),
+    "torch-fs": ("torch_tensors", "torch"),
     "faster-fifo": ("fifo", "faster_fifo"),
     "joblib": ("joblib_memmap", "joblib"),
     "ray": ("ray_store", "ray"),
@@ -122,7 +118,8 @@ def missing(name: str) -> str | None:
     return f"{package} is not installed"
 
 
+@functools.cache
 def load_peer(name: str) -> Peer:
     """Return a peer; its package is imported now."""
-    peer: Peer = importlib.import_module(f"bench.peers.{PEERS[name][0]}").PEER
+    peer: Peer = importlib.import_module(f"bench.peers.{PEERS[name][0]}").PEER(name)
     return peer

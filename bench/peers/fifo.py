@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from multiprocessing.context import BaseContext
 from typing import Any
 
 from faster_fifo import Queue
 
-from bench.peers.pickled import Pickled
-
-__all__ = ["PEER"]
+from bench.peers import Peer, spawn_with
 
 ROOM = 160 << 20  # bytes; a message must fit whole
 
@@ -38,22 +35,11 @@ class Ring:
         self._queue.close()
 
 
-class Context:
-    """The start method `spawn`, with rings for queues."""
-
-    def __init__(self) -> None:
-        self.Process = multiprocessing.get_context("spawn").Process
-        self.SimpleQueue = Ring
-
-
-class Fifo(Pickled):
+class Fifo(Peer):
     """Private arrays; copies in the message."""
 
-    name = "faster-fifo"
-
     def context(self) -> BaseContext:
-        context: Any = Context()
-        return context
+        return spawn_with(Ring)
 
 
-PEER = Fifo()
+PEER = Fifo

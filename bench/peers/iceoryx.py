@@ -17,10 +17,7 @@ import iceoryx2 as iox2
 import numpy as np
 
 from bench.options import Options
-from bench.peers import Array, Consumer
-from bench.peers.pickled import Pickled
-
-__all__ = ["PEER"]
+from bench.peers import Array, Consumer, Peer
 
 LARGEST = 64 << 20  # bytes
 TIMEOUT = 20  # seconds until an answer
@@ -89,10 +86,9 @@ class Subscriber:
         return None
 
 
-class Iceoryx(Pickled):
+class Iceoryx(Peer):
     """Samples of a publisher."""
 
-    name = "iceoryx2"
     _subscriber: Subscriber
 
     def fresh(self, nbytes: int) -> Any:
@@ -105,7 +101,7 @@ class Iceoryx(Pickled):
         return sample
 
     @contextmanager
-    def consumer(self, options: Options) -> Iterator[Consumer]:
+    def consumer(self, options: Options, _serve: object = None) -> Iterator[Consumer]:
         run = str(os.getpid())
         ports = Ports(run)
         publisher = ports.samples().publisher_builder().initial_max_slice_len(LARGEST).create()
@@ -125,4 +121,4 @@ class Iceoryx(Pickled):
             process.join()
 
 
-PEER = Iceoryx()
+PEER = Iceoryx

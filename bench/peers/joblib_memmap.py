@@ -9,10 +9,7 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from bench.options import Options
-from bench.peers import Consumer
-from bench.peers.pickled import Pickled
-
-__all__ = ["PEER"]
+from bench.peers import Consumer, Peer
 
 
 def _take(_message: Any, options: Options) -> None:
@@ -30,15 +27,13 @@ class Worker:
         return self._parallel([delayed(_take)(message, self._options)])
 
 
-class Joblib(Pickled):
+class Joblib(Peer):
     """Private arrays, which are memory-mapped for the worker from one byte on."""
 
-    name = "joblib"
-
     @contextmanager
-    def consumer(self, options: Options) -> Iterator[Consumer]:
+    def consumer(self, options: Options, _serve: object = None) -> Iterator[Consumer]:
         with Parallel(n_jobs=2, max_nbytes=1) as parallel:
             yield Worker(parallel, options)
 
 
-PEER = Joblib()
+PEER = Joblib

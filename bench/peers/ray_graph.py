@@ -15,11 +15,8 @@ import ray
 from ray.dag import InputNode
 
 from bench.options import Options
-from bench.peers import Consumer
-from bench.peers.pickled import Pickled
+from bench.peers import Consumer, Peer
 from bench.peers.ray_store import running_ray
-
-__all__ = ["PEER"]
 
 BUFFER = 65 << 20  # bytes of a channel: the largest message, so that none is made larger in a measurement
 
@@ -51,13 +48,11 @@ class Graph:
         return ray.get(self._graph.execute(message))
 
 
-class RayGraph(Pickled):
+class RayGraph(Peer):
     """Private arrays; copies in the channel."""
 
-    name = "ray-graph"
-
     @contextmanager
-    def consumer(self, options: Options) -> Iterator[Consumer]:
+    def consumer(self, options: Options, _serve: object = None) -> Iterator[Consumer]:
         with running_ray(options):
             actor = ray.remote(Taker).remote(options.to_text())
             pid = ray.get(actor.pid.remote())
@@ -70,4 +65,4 @@ class RayGraph(Pickled):
                 graph.teardown()
 
 
-PEER = RayGraph()
+PEER = RayGraph

@@ -11,10 +11,7 @@ import numpy as np
 import ray
 
 from bench.options import Options
-from bench.peers import Array, Consumer
-from bench.peers.pickled import Pickled
-
-__all__ = ["PEER", "running_ray"]
+from bench.peers import Array, Consumer, Peer
 
 STORE = 1 << 30  # bytes
 
@@ -58,10 +55,8 @@ class Actor:
         return ray.get(self._actor.take.remote(message))
 
 
-class Ray(Pickled):
+class Ray(Peer):
     """References to objects in Ray's store."""
-
-    name = "ray"
 
     def fresh(self, nbytes: int) -> Any:
         return ray.put(np.empty(nbytes, np.uint8))
@@ -70,9 +65,9 @@ class Ray(Pickled):
         return ray.put(array)
 
     @contextmanager
-    def consumer(self, options: Options) -> Iterator[Consumer]:
+    def consumer(self, options: Options, _serve: object = None) -> Iterator[Consumer]:
         with running_ray(options):
             yield Actor(ray.remote(Taker).remote(options.to_text()))
 
 
-PEER = Ray()
+PEER = Ray

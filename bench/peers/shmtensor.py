@@ -1,4 +1,4 @@
-"""shmtensor with its default strategy."""
+"""shmtensor: by its default strategy, with named shared memory ("-fs"), or over its own queue ("-queue")."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from bench.options import Options
-from bench.peers import Array
+from bench.peers import Array, Peer, spawn_with
 from bench.readers import Readers
-
-__all__ = ["PEER", "Shmtensor"]
 
 MAXSIZE = 16  # messages of a broadcast
 
@@ -23,37 +21,21 @@ def _messages(channel: Any) -> Iterable[Any]:
     return messages
 
 
-class Shmtensor:
-    """Tensors in an arena; handles in the message."""
+class Shmtensor(Peer):
+    """Tensors in an arena; handles in the message, tickets in the queue."""
 
-    def __init__(self, name: str, strategy: str) -> None:
-        self.name = name
-        mp.set_sharing_strategy(strategy)
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        mp.set_sharing_strategy("file_system" if name == "shmtensor-fs" else "file_descriptor")
 
     def context(self) -> BaseContext:
-        return mp.get_context("spawn")
+        return spawn_with(st.Queue) if self.name == "shmtensor-queue" else mp.get_context("spawn")
 
     def fresh(self, nbytes: int) -> Any:
         return st.empty(nbytes, "u1")
 
     def copy_in(self, array: Array) -> Any:
         return st.asarray(array)
-
-    def message(self, item: Any) -> Any:
-        return item
-
-    def receive(self, message: Any) -> Any:
-        return message
-
-    def array(self, received: Any) -> Array:
-        array: Array = received.numpy()
-        return array
-
-    def drop(self, received: Any) -> None:
-        pass
-
-    def dispose(self, item: Any) -> None:
-        pass
 
     def readers(self, count: int, options: Options) -> Readers:
         channel = st.Broadcast(MAXSIZE)
@@ -69,4 +51,4 @@ class Shmtensor:
         return Readers([partial(_messages, queue)], lambda: queue.put, options)
 
 
-PEER = Shmtensor("shmtensor", "file_descriptor")
+PEER = Shmtensor

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from multiprocessing.context import BaseContext
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
 import numpy as np
 
-from bench.peers import Array
-
-__all__ = ["PEER"]
+from bench.peers import Array, Peer
 
 
-class Standard:
+class Standard(Peer):
     """What a careful user writes by hand."""
-
-    name = "SharedMemory"
-
-    def context(self) -> BaseContext:
-        return multiprocessing.get_context("spawn")
 
     def fresh(self, nbytes: int) -> Any:
         return SharedMemory(create=True, size=nbytes)
@@ -47,4 +38,4 @@ class Standard:
         item.unlink()
 
 
-PEER = Standard()
+PEER = Standard

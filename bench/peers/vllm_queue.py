@@ -21,10 +21,8 @@ from types import ModuleType
 from typing import Any
 
 from bench.options import Options
-from bench.peers.pickled import Pickled
+from bench.peers import Peer, spawn_with
 from bench.readers import Readers
-
-__all__ = ["PEER", "message_queue"]
 
 
 def message_queue() -> Any:
@@ -87,22 +85,11 @@ class Direction:
         self._handles.close()
 
 
-class Context:
-    """The start method `spawn`, with message queues for queues."""
-
-    def __init__(self) -> None:
-        self.Process = multiprocessing.get_context("spawn").Process
-        self.SimpleQueue = Direction
-
-
-class Vllm(Pickled):
+class Vllm(Peer):
     """Private arrays; copies in the ring and in each reader."""
 
-    name = "vllm"
-
     def context(self) -> BaseContext:
-        context: Any = Context()
-        return context
+        return spawn_with(Direction)
 
     def readers(self, count: int, options: Options) -> Readers:
         queue = message_queue()(count, count)
@@ -118,4 +105,4 @@ class Vllm(Pickled):
         return self.readers(1, options)
 
 
-PEER = Vllm()
+PEER = Vllm

@@ -1,4 +1,4 @@
-"""torch.multiprocessing with its default strategy."""
+"""torch.multiprocessing: by its default strategy ("-fd"), or with named shared memory ("-fs")."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import Any
 import torch
 import torch.multiprocessing as mp
 
-from bench.peers import Array
-
-__all__ = ["PEER", "Torch"]
+from bench.peers import Array, Peer
 
 
-class Torch:
+class Torch(Peer):
     """Tensors in a segment each; the reader of a message requests the descriptor or opens the name."""
 
-    def __init__(self, name: str, strategy: str) -> None:
-        self.name = name
-        mp.set_sharing_strategy(strategy)
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        mp.set_sharing_strategy("file_system" if name == "torch-fs" else "file_descriptor")
         torch.set_num_threads(1)
         # One descriptor per tensor: with the usual limit of 1,024 a list of 1,000 cannot be received.
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -35,21 +33,5 @@ class Torch:
     def copy_in(self, array: Array) -> Any:
         return torch.from_numpy(array).share_memory_()
 
-    def message(self, item: Any) -> Any:
-        return item
 
-    def receive(self, message: Any) -> Any:
-        return message
-
-    def array(self, received: Any) -> Array:
-        array: Array = received.numpy()
-        return array
-
-    def drop(self, received: Any) -> None:
-        pass
-
-    def dispose(self, item: Any) -> None:
-        pass
-
-
-PEER = Torch("torch-fd", "file_descriptor")
+PEER = Torch
