@@ -10,10 +10,11 @@ import importlib.util
 import multiprocessing
 import pickle
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,40 +28,43 @@ Ends = tuple[Callable[[], Any], Callable[[Any], object]]
 Open = Callable[[], Ends]
 
 
-class Link(Protocol):
+class Link(ABC):
     """The engine's side."""
 
+    @abstractmethod
     def __init__(self, ranks: int) -> None: ...
 
+    @abstractmethod
     def ends(self, rank: int) -> Open:
         """Return what is sent to a rank."""
 
-    def connect(self) -> None:
+    def connect(self) -> None:  # noqa: B027
         """Wait until all ranks are there."""
 
     def image(self, shape: tuple[int, ...]) -> Any:
         """Return an array of 32-bit floats in the memory in which this way prefers it."""
+        return np.empty(shape, np.float32)
 
+    @abstractmethod
     def send(self, message: Any) -> None:
         """Send a message to all ranks."""
 
+    @abstractmethod
     def answer(self) -> Any:
         """Return the next answer, of any rank."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close the link, after the ranks have ended."""
 
 
-def _private(shape: tuple[int, ...]) -> Any:
-    return np.empty(shape, np.float32)
+class _OfTorch(Link):
+    def image(self, shape: tuple[int, ...]) -> Any:
+        torch = importlib.import_module("torch")
+        return torch.empty(shape, dtype=torch.float32)
 
 
-def _of_torch(shape: tuple[int, ...]) -> Any:
-    torch = importlib.import_module("torch")
-    return torch.empty(shape, dtype=torch.float32)
-
-
-class Shmtensor:
+class Shmtensor(Link):
     """Images in shared memory: handles."""
 
     def __init__(self, ranks: int) -> None:
@@ -92,14 +96,14 @@ class ShmtensorCopy(Shmtensor):
     """Images in private memory: one copy for all ranks."""
 
     def image(self, shape: tuple[int, ...]) -> Any:
-        return _private(shape)
+        return Link.image(self, shape)
 
 
 def _shmtensor_ends(steps: st.Broadcast[Any], answers: st.Queue[Any]) -> Ends:
     return partial(steps.reader().get, timeout=TIMEOUT), answers.put
 
 
-class TorchQueue:
+class TorchQueue(_OfTorch):
     """A queue of torch.multiprocessing for each rank; the images are torch's tensors."""
 
     def __init__(self, ranks: int) -> None:
@@ -109,12 +113,6 @@ class TorchQueue:
 
     def ends(self, rank: int) -> Open:
         return partial(_torch_ends, self._steps[rank], self._answers)
-
-    def connect(self) -> None:
-        pass
-
-    def image(self, shape: tuple[int, ...]) -> Any:
-        return _of_torch(shape)
 
     def send(self, message: Any) -> None:
         for queue in self._steps:
@@ -133,7 +131,7 @@ def _torch_ends(steps: Any, answers: Any) -> Ends:
     return steps.get, answers.put
 
 
-class ZeroMq:
+class ZeroMq(Link):
     """Pickles over publisher and subscribers, with large buffers as parts of their own.
 
     This is what vLLM does for readers of other hosts, and for messages that its ring has no room for.
@@ -157,9 +155,6 @@ class ZeroMq:
     def connect(self) -> None:
         for _ in range(self._ranks):
             self._steps.recv()  # a subscription
-
-    def image(self, shape: tuple[int, ...]) -> Any:
-        return _private(shape)
 
     def send(self, message: Any) -> None:
         self._steps.send_multipart(_parts(message), copy=False)
@@ -207,7 +202,7 @@ def _zmq_ends(steps: str, answers: str) -> Ends:
     return receive, answer
 
 
-class Vllm:
+class Vllm(_OfTorch):
     """vLLM's MessageQueue to all ranks, and one from each; the images are torch's tensors."""
 
     def __init__(self, ranks: int) -> None:
@@ -232,9 +227,6 @@ class Vllm:
         self._steps.wait_until_ready()
         for queue in self._answers:
             queue.wait_until_ready()
-
-    def image(self, shape: tuple[int, ...]) -> Any:
-        return _of_torch(shape)
 
     def send(self, message: Any) -> None:
         self._steps.enqueue(message, timeout=TIMEOUT)

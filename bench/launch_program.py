@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median_high
 from typing import Any
@@ -60,6 +61,15 @@ def workers_of_forkserver(rounds: int) -> float:
     return median_high([start_and_wait(context, 8) for _ in range(rounds)])
 
 
+def median_time(call: Callable[[], object], rounds: int) -> float:
+    times = []
+    for _ in range(rounds):
+        begin = now()
+        call()
+        times.append(now() - begin)
+    return median_high(times)
+
+
 def work(_rank: int) -> None:
     pass
 
@@ -68,23 +78,13 @@ def spawn(rounds: int) -> float:
     import shmtensor.multiprocessing as mp
 
     mp.spawn(work, nprocs=1, start_method="server")
-    times = []
-    for _ in range(rounds):
-        begin = now()
-        mp.spawn(work, nprocs=8, start_method="server")
-        times.append(now() - begin)
-    return median_high(times)
+    return median_time(lambda: mp.spawn(work, nprocs=8, start_method="server"), rounds)
 
 
 def spawn_of_torch(rounds: int) -> float:
     import torch.multiprocessing as mp
 
-    times = []
-    for _ in range(max(rounds // 5, 3)):
-        begin = now()
-        mp.spawn(work, nprocs=8)
-        times.append(now() - begin)
-    return median_high(times)
+    return median_time(lambda: mp.spawn(work, nprocs=8), max(rounds // 5, 3))
 
 
 def idle(writer: Any, go: Any) -> None:
@@ -169,17 +169,12 @@ def loader(rounds: int, method: str) -> float:
     if method == "server":
         mp.set_server_preload(["torch", "torch.utils.data"])
         context = mp.get_context("server")
-    times = []
-    for _ in range(max(rounds // 5, 3)):
-        begin = now()
-        batches = list(
-            torch.utils.data.DataLoader(
-                Squares(), batch_size=32, num_workers=4, multiprocessing_context=context
-            )
-        )
-        times.append(now() - begin)
-        assert [float(batch[i, 0]) for batch in batches for i in range(32)] == [i * i for i in range(256)]
-    return median_high(times)
+
+    def one_pass() -> None:
+        loader = torch.utils.data.DataLoader(Squares(), 32, num_workers=4, multiprocessing_context=context)
+        assert [float(item[0]) for batch in loader for item in batch] == [i * i for i in range(256)]
+
+    return median_time(one_pass, max(rounds // 5, 3))
 
 
 PROGRAMS = {

@@ -15,12 +15,7 @@ from bench.timing import alternate
 
 SIZES = {"64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
 COLD = "64 MiB, cold"
-GOALS = {
-    "64 KiB": Goal(0.95, "ratio", at_least=True),
-    "1 MiB": Goal(0.95, "ratio", at_least=True),
-    "16 MiB": Goal(0.95, "ratio", at_least=True),
-    "64 MiB": Goal(0.95, "ratio", at_least=True),
-}
+GOALS = dict.fromkeys(SIZES, Goal(0.95, "ratio", at_least=True))
 
 
 def _variants(_peer: str, options: Options) -> list[str]:

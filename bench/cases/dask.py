@@ -12,16 +12,14 @@ takes. The time is from the request to the result; the processor time that of bo
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import shmtensor as st
-from bench.comparison import Comparison, report
+from bench.comparison import Comparison, programs, report, take_turns
 from bench.options import add_rounds, program_parser
 
 TRANSFERS = ("array", "read", "tensor", "empty")
@@ -108,31 +106,22 @@ def _shuffle(nbytes: int) -> tuple[float, float]:
     return taken, sum(client.run(_processor_time).values()) - before
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("dask", __doc__)
     add_rounds(parser, 9, "turns of each program", "small arrays")
     chosen = parser.parse_args(arguments)
     count = (1 if chosen.quick else 256) << 17  # float64
     table = (1 if chosen.quick else 100) * 10_000_000
-    spawn = multiprocessing.get_context("spawn")
-    programs = {
-        name: ProcessPoolExecutor(1, spawn, _prepare, (name == "shmtensor",))
-        for name in ("dask", "shmtensor")
-    }
     calls = {kind: (_transfer, kind, count) for kind in TRANSFERS} | {"shuffle": (_shuffle, table)}
-    seen: dict[str, dict[str, list[tuple[float, float]]]] = {
-        work: {name: [] for name in programs} for work in calls
-    }
-    for work, call in calls.items():
-        for turn in range(1 + min(chosen.rounds, 2 if work == "shuffle" else chosen.rounds)):
-            for name, program in programs.items():
-                found = program.submit(*call).result()
-                if turn:
-                    seen[work][name].append(found)
-    for program in programs.values():
-        program.submit(_end).result()
-        program.shutdown()
+    with programs(_prepare, {"dask": (False,), "shmtensor": (True,)}, _end) as run:
+        seen = {
+            work: take_turns(
+                {name: partial(one, *call) for name, one in run.items()},
+                min(chosen.rounds, 2) if work == "shuffle" else chosen.rounds,
+            )
+            for work, call in calls.items()
+        }
     found = []
     for work, times in seen.items():
         ours, theirs = (list(zip(*times[name], strict=True)) for name in ("shmtensor", "dask"))
@@ -142,7 +131,3 @@ def main(arguments: list[str] | None = None) -> int:
                 goal = None
             found.append(Comparison(f"{work}, {what}", ours[place], theirs[place], goal))
     return report(found, chosen.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

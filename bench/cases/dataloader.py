@@ -17,7 +17,6 @@ import importlib.util
 import io
 import pickle
 import resource
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import shmtensor as st
-from bench.comparison import Comparison, report
+from bench.comparison import Comparison, report, take_turns
 from bench.options import Options, add_pin, add_rounds, program_parser
 from bench.timing import alternate
 
@@ -129,6 +128,7 @@ def _loader(work: Work, peer: str, options: Options) -> Iterator[Any]:
 
 def _time(batches: Iterator[Any], count: int) -> float:
     """Return the seconds for each of `count` batches, which are released one by one."""
+    _wait_until_prefetched()
     for _ in range(PREFETCHED + 1):
         next(batches)
     start = time.perf_counter()
@@ -149,14 +149,7 @@ def _wait_until_prefetched() -> None:
 
 def _measure(work: Work, rounds: int, options: Options) -> dict[str, list[float]]:
     loaders = {peer: _loader(work, peer, options) for peer in ("torch", "shmtensor", "shmtensor-queue")}
-    seen: dict[str, list[float]] = {peer: [] for peer in loaders}
-    for turn in range(rounds + 1):
-        for peer, batches in loaders.items():
-            _wait_until_prefetched()
-            taken = _time(batches, work.count)
-            if turn:
-                seen[peer].append(taken)
-    return seen
+    return take_turns({peer: partial(_time, one, work.count) for peer, one in loaders.items()}, rounds)
 
 
 def _copy(rounds: int) -> dict[str, list[float]]:
@@ -174,7 +167,7 @@ def _copy(rounds: int) -> dict[str, list[float]]:
     return {name: [one[name] for one in found] for name in calls}
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("dataloader", __doc__)
     add_rounds(parser, 9, "turns of each loader", "few measurements")
@@ -203,7 +196,3 @@ def main(arguments: list[str] | None = None) -> int:
     found.append(Comparison("copy of a batch, to np.copyto", times["send"], times["copy"], 0.9))
     found.append(Comparison("copy of a batch, to np.copyto to a block", times["send"], times["block"], None))
     return report(found, chosen.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

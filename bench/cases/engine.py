@@ -12,7 +12,6 @@ engine has a processor, the ranks have another one together.
 from __future__ import annotations
 
 import multiprocessing
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -150,7 +149,7 @@ def _comparisons(samples: Samples, names: list[str]) -> Iterator[Comparison]:
             yield Comparison(f"{load.name}, {name}", ours, times, load.goals.get(name), "us")
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("engine", __doc__)
     add_rounds(parser, 9, "turns of each link", "few measurements")
@@ -168,7 +167,3 @@ def main(arguments: list[str] | None = None) -> int:
     for name, package in absent.items():
         print(f"without {name}: {package} is not installed")
     return report(list(_comparisons(samples, [name for name in names if name != "shmtensor"])), chosen.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -112,7 +112,7 @@ def _measure(way: str, work: float, rounds: int, seconds: float) -> Any:
     return zip(*seen[1:], strict=True)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("environments", __doc__)
     add_rounds(parser, 9, "measurements of each", "few steps")
@@ -127,7 +127,3 @@ def main(arguments: list[str] | None = None) -> int:
             ours, theirs = _measure(way, work, chosen.rounds, 0.01 if chosen.quick else 0.04)
             found.append(Comparison(f"{way}, work {name}", ours, theirs, GOAL if work == 0 else 1.0, "us"))
     return report(found, chosen.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -38,7 +38,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             size, kind = variant.split(", ")
             if kind == "same" and size not in kept:
                 kept[size] = peer.fresh(SIZES[size])
-            send = _same(peer, there, kept[size]) if kind == "same" else _fresh(peer, there, SIZES[size])
+            send = _same(peer, there, kept[size]) if kind == "same" else send_fresh(peer, there, SIZES[size])
             send()  # steady state: memory that was idle while others were measured has lost its pages
             return alternate(
                 {"tensor": send, "bytes": lambda: there.hand_over(BASELINE)},
@@ -54,8 +54,8 @@ def _same(peer: Peer, there: Consumer, item: object) -> Callable[[], object]:
     return lambda: there.hand_over(peer.message(item))
 
 
-def _fresh(peer: Peer, there: Consumer, nbytes: int) -> Callable[[], object]:
-    """Measure creation and release of the tensor too, but not filling it."""
+def send_fresh(peer: Peer, there: Consumer, nbytes: int) -> Callable[[], object]:
+    """Return what sends a new tensor: its creation and release are measured, too, but not filling it."""
 
     def send() -> None:
         item = peer.fresh(nbytes)

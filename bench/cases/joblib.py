@@ -12,10 +12,8 @@ program: what an argument costs at least.
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 
 import shmtensor as st
-from bench.comparison import Comparison, report
+from bench.comparison import Comparison, programs, report, take_turns
 from bench.options import add_rounds, program_parser
 
 GOAL = 10.0
@@ -84,34 +82,23 @@ def _time(work: str, count: int) -> float:
     return taken / TASKS
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("joblib", __doc__)
     add_rounds(parser, 15, "turns of each program", "small arrays")
     chosen = parser.parse_args(arguments)
     count = (1 if chosen.quick else 32) << 17  # float64
-    spawn = multiprocessing.get_context("spawn")
-    programs = {name: ProcessPoolExecutor(1, spawn, _prepare, how) for name, how in PROGRAMS.items()}
-    seen: dict[str, dict[str, list[float]]] = {work: {name: [] for name in programs} for work in WORKS}
-    copies = []
-    for turn in range(chosen.rounds + 3):
-        copies.append(programs["joblib"].submit(_copy, count).result())
-        for work in WORKS:
-            for name, program in programs.items():
-                taken = program.submit(_time, work, count).result()
-                if turn >= 3:  # both workers have had each task
-                    seen[work][name].append(taken)
-    for program in programs.values():
-        program.submit(_end).result()
-        program.shutdown()
+    with programs(_prepare, PROGRAMS, _end) as run:
+        calls = {("copy", "joblib"): partial(run["joblib"], _copy, count)}
+        calls |= {(work, name): partial(run[name], _time, work, count) for work in WORKS for name in run}
+        seen = take_turns(calls, chosen.rounds, 3)  # then both workers have had each task
     found = [
-        Comparison(f"{work}, {name}", times[name], times["joblib"], None if work == "empty" else GOAL)
-        for work, times in seen.items()
+        Comparison(
+            f"{work}, {name}", seen[work, name], seen[work, "joblib"], GOAL if work != "empty" else None
+        )
+        for work in WORKS
         for name in ("loky", "backend")
     ]
-    found += [Comparison("argument, a copy alone", copies[3:], seen["argument"]["joblib"], None)]
+    copies = seen["copy", "joblib"]
+    found += [Comparison("argument, a copy alone", copies, seen["argument", "joblib"], None)]
     return report(found, chosen.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -47,20 +47,19 @@ def lines(seen: dict[str, list[float | dict[str, float]]]) -> list[Line]:
     def of(name: str) -> float:
         return statistics.median(seen[name])  # type: ignore[type-var, arg-type]
 
-    table = []
+    def beside(what: str, peer: str, wanted: str, least: float, name: str = "") -> None:
+        """Add a line for what must be that many times faster than a peer, if both were measured."""
+        if {f"{what}, server", f"{what}, {peer}"} <= set(seen):
+            ours, other = of(f"{what}, server"), of(f"{what}, {peer}")
+            text = f"{ours * 1e3:.1f} ms against {other * 1e3:.1f} ms"
+            table.append(Line(name or what, text, wanted, other / ours, other >= least * ours))
+
+    table: list[Line] = []
     if "one worker, server" in seen:
         one = of("one worker, server")
         table.append(Line("a worker ready", f"{one * 1e3:.1f} ms", "8 ms", None, one <= 8e-3))
-    if {"8 workers, server", "8 workers, forkserver"} <= set(seen):
-        ours, other = of("8 workers, server"), of("8 workers, forkserver")
-        text = f"{ours * 1e3:.1f} ms against {other * 1e3:.1f} ms"
-        table.append(
-            Line("8 workers", text, "at most 1.2 times forkserver", ours / other, ours <= 1.2 * other)
-        )
-    if {"spawn of 8, server", "spawn of 8, torch"} <= set(seen):
-        ours, other = of("spawn of 8, server"), of("spawn of 8, torch")
-        text = f"{ours * 1e3:.1f} ms against {other * 1e3:.0f} ms"
-        table.append(Line("spawn of 8", text, "20 times faster than torch", other / ours, other >= 20 * ours))
+    beside("8 workers", "forkserver", "at most 1.2 times forkserver", 1 / 1.2)
+    beside("spawn of 8", "torch", "20 times faster than torch", 20)
     if "private bytes, server" in seen:
         used = of("private bytes, server")
         table.append(Line("idle worker, private", f"{used / 1e6:.1f} MB", "6 MB", None, used <= 6e6))
@@ -70,14 +69,11 @@ def lines(seen: dict[str, list[float | dict[str, float]]]) -> list[Line]:
         by_id, plain = (statistics.median(call[key] for call in calls) for key in ("by id", "importable"))
         text = f"{by_id * 1e6:.0f} us against {plain * 1e6:.0f} us"
         table.append(Line("call by id", text, "at most 1.2 times importable", ratio, ratio <= 1.2))
-    if {"torch DataLoader of 4, server", "torch DataLoader of 4, forkserver"} <= set(seen):
-        ours, other = of("torch DataLoader of 4, server"), of("torch DataLoader of 4, forkserver")
-        text = f"{ours * 1e3:.0f} ms against {other * 1e3:.0f} ms"
-        table.append(Line("torch DataLoader", text, "the right values", ours / other, True))
+    beside("torch DataLoader of 4", "forkserver", "the right values", 0, "torch DataLoader")
     return table
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     parser = program_parser("launch", __doc__)
     parser.add_argument("--rounds", type=int, default=20, help="starts in each process")
     parser.add_argument("--runs", type=int, default=3, help="processes for each configuration, in turns")
@@ -95,7 +91,3 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.json:
         write_record(chosen.json, {"seen": seen})
     return 0 if all(line.ok for line in table) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from bench.cases.handover import send_fresh
 from bench.consumer import BASELINE, consumer_process
 from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
@@ -35,13 +36,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             return (sum(map(used, pids)) - before) / times
 
         def measure(variant: str) -> Measure:
-            nbytes = SIZES[variant.removesuffix(", fresh")]
-
-            def fresh() -> None:
-                item = peer.fresh(nbytes)
-                there.hand_over(peer.message(item))
-                peer.dispose(item)
-
+            fresh = send_fresh(peer, there, SIZES[variant.removesuffix(", fresh")])
             fresh()
             return {"tensor": each(fresh), "bytes": each(lambda: there.hand_over(BASELINE))}
 

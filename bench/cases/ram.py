@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-import platform
+import select
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bench.cases.ram_report import goals_of, table_of
 from bench.cases.ram_setups import SETUPS
+from bench.machine import write_record
 from bench.options import program_parser
 from shmtensor.memory import MemoryMonitor, ProcessMemory, process_tree
 
@@ -34,19 +36,13 @@ def _start(name: str, count: int, path: str | None, rank: int, run: str) -> subp
 
 def _managers(run: str) -> list[int]:
     """Return the manager of the run's session, which is not a child of any program."""
-    folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
-    return [int(folder.name) for folder in folders if run in _environment(folder)]
-
-
-def _environment(folder: Path) -> str:
-    try:
-        if not (folder / "cmdline").read_bytes().startswith(b"/") or "shmtensor-man" not in (
-            folder / "cmdline"
-        ).read_bytes().decode(errors="replace"):
-            return ""
-        return (folder / "environ").read_text(errors="replace")
-    except OSError:
-        return ""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):  # not a process, or it has ended
+            command, environment = ((folder / name).read_bytes() for name in ("cmdline", "environ"))
+            if b"shmtensor-man" in command and run.encode() in environment:
+                found.append(int(folder.name))
+    return found
 
 
 def run_setup(name: str, count: int, path: str | None) -> dict[str, Any]:
@@ -99,8 +95,6 @@ def _measure(monitor: MemoryMonitor, pids: list[int]) -> dict[int, ProcessMemory
 
 
 def _line(program: subprocess.Popen[str], timeout: float) -> str | None:
-    import select
-
     ready, _, _ = select.select([program.stdout], [], [], timeout)
     if not ready:
         return None
@@ -111,18 +105,7 @@ def _line(program: subprocess.Popen[str], timeout: float) -> str | None:
     return line
 
 
-def _machine() -> dict[str, Any]:
-    memory = Path("/proc/meminfo").read_text().split()
-    return {
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "processors": os.cpu_count(),
-        "memory MiB": int(memory[1]) // 1024,
-        "load": os.getloadavg()[0],
-    }
-
-
-def main(words: list[str] | None = None) -> int:
+def main(words: list[str]) -> int:
     """Run the case; the exit status is 1 if a set-up could not be run."""
     parser = program_parser("ram", __doc__)
     parser.add_argument("--annotations", type=Path, help="a real instances_train2017.json instead")
@@ -130,7 +113,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--setups", nargs="+", choices=SETUPS, default=list(SETUPS))
     options = parser.parse_args(words)
     path = str(options.annotations) if options.annotations else None
-    results: dict[str, Any] = {"machine": _machine(), "records": options.records, "setups": {}, "absent": {}}
+    results: dict[str, Any] = {"records": options.records, "setups": {}, "absent": {}}
     speed = subprocess.run(
         [sys.executable, "-m", "bench.cases.ram_speed", *([path] if path else [])],
         stdout=subprocess.PIPE, text=True, check=True,
@@ -147,10 +130,6 @@ def main(words: list[str] | None = None) -> int:
             results["absent"][name] = str(error)
             print(f"{name}: {error}", file=sys.stderr)
         if options.json:  # after each set-up, so that an interrupted run keeps its results
-            options.json.write_text(json.dumps(results, indent=1) + "\n")
+            write_record(options.json, results)
     print(goals_of(results))
     return 1 if results["absent"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,8 +6,8 @@ each process as a line of JSON, and waits on its standard input while it is meas
 
 from __future__ import annotations
 
+import importlib
 import json
-import multiprocessing
 import os
 import pickle
 import random
@@ -108,22 +108,16 @@ def _read(data: Any, done: Any, leave: Any) -> None:
 
 
 def _context(kind: str, method: str) -> Any:
-    if kind == "ours":
-        import shmtensor.multiprocessing as mp
-
-        context = mp.get_context(method)
-    elif kind == "torch":
-        import torch.multiprocessing as mp
-
-        context = mp.get_context(method)
-        if method == "forkserver":
-            context.set_forkserver_preload(["torch", "numpy"])
-    else:
-        context = multiprocessing.get_context(method)
+    name = {"ours": "shmtensor.multiprocessing", "torch": "torch.multiprocessing"}.get(
+        kind, "multiprocessing"
+    )
+    context = importlib.import_module(name).get_context(method)
+    if kind == "torch" and method == "forkserver":
+        context.set_forkserver_preload(["torch", "numpy"])
     return context
 
 
-def _with_workers(data: Any, context: Any, roles: dict[int, str], rank: str = "") -> Any:
+def _with_workers(data: Any, context: Any, roles: dict[int, str], rank: str) -> Any:
     """Start workers that read everything; return the event that ends them, and the workers."""
     done, leave = context.Semaphore(0), context.Event()
     workers = [context.Process(target=_read, args=(data, done, leave)) for _ in range(WORKERS)]
@@ -137,44 +131,28 @@ def _with_workers(data: Any, context: Any, roles: dict[int, str], rank: str = ""
     return leave, workers
 
 
-def _one(kind: str, method: str, count: int, path: str | None) -> None:
-    context = _context(kind, method)
-    data = _build(kind, count, path)
-    roles: dict[int, str] = {}
-    leave, workers = _with_workers(data, context, roles)
-    _report_roles(roles, data)
-    leave.set()
-    for worker in workers:
-        worker.join()
-
-
 def _report_roles(roles: dict[int, str], data: Any) -> None:
     nbytes = getattr(data, "nbytes", 0) or getattr(getattr(data, "bytes", None), "nbytes", 0)
     print(json.dumps({"roles": roles, "nbytes": nbytes}), flush=True)
     sys.stdin.readline()
 
 
-def _rank(kind: str, method: str, count: int, path: str | None) -> None:
-    """Be one of two ranks without a common parent."""
-    if kind == "ours":
+def _run(name: str, count: int, path: str | None) -> None:
+    """Be the program of a set-up, or one of two ranks without a common parent."""
+    kind, method, ranks, _ = SETUPS[name]
+    if kind == "ours" and ranks > 1:
         import shmtensor as st
 
         data = st.once("records", lambda: _build(kind, count, path))
     else:
         data = _build(kind, count, path)
     roles: dict[int, str] = {}
-    rank = os.environ["RANK"]
-    leave, workers = _with_workers(data, _context(kind, method), roles, f"rank {rank} ")
+    rank = f"rank {os.environ['RANK']} " if ranks > 1 else ""
+    leave, workers = _with_workers(data, _context(kind, method), roles, rank)
     _report_roles(roles, data)
     leave.set()
     for worker in workers:
         worker.join()
-
-
-def _nothing() -> None:
-    """Be a Python process with NumPy only."""
-    print(json.dumps({"roles": {os.getpid(): "empty"}, "nbytes": 0}), flush=True)
-    sys.stdin.readline()
 
 
 # Name -> kind, start method, ranks, description.
@@ -196,11 +174,10 @@ SETUPS: dict[str, tuple[str, str, int, str]] = {
 def main(words: list[str]) -> None:
     name, count = words[0], int(words[1])
     path = words[2] if len(words) > 2 else None
-    if name == "empty":
-        _nothing()
-        return
-    kind, method, ranks, _ = SETUPS[name]
-    (_rank if ranks > 1 else _one)(kind, method, count, path)
+    if name == "empty":  # Python with NumPy only
+        _report_roles({os.getpid(): "empty"}, None)
+    else:
+        _run(name, count, path)
 
 
 if __name__ == "__main__":

@@ -12,15 +12,15 @@ element: what Ray itself takes. The time is from the first call to the result of
 
 from __future__ import annotations
 
-import sys
 import time
+from functools import partial
 from typing import Any
 
 import ray
 import torch
 
 import shmtensor as st
-from bench.comparison import Comparison, report
+from bench.comparison import Comparison, report, take_turns
 from bench.options import add_rounds, program_parser
 
 WORKS = ("receive", "read", "write", "shared", "empty")
@@ -68,10 +68,12 @@ def _transfer(way: str, actors: tuple[Any, Any], work: str) -> float:
     start = time.perf_counter()
     made = make.remote(work, ours and work == "shared")
     ray.get(second.use.remote(made, work))
-    return time.perf_counter() - start
+    taken = time.perf_counter() - start
+    time.sleep(0.05)  # until Ray has freed the tensor
+    return taken
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("ray", __doc__)
     add_rounds(parser, 21, "turns of each way", "small tensors")
@@ -81,24 +83,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = {"include_dashboard": False, "logging_level": "error", "log_to_driver": False}
     ray.init(num_cpus=2, object_store_memory=1 << 30, **options)
     actors = {way: _start(way, count) for way in WAYS}
-    seen: dict[str, dict[str, list[float]]] = {work: {way: [] for way in WAYS} for work in WORKS}
-    for work, times in seen.items():
-        ways = [way for way in WAYS if (work, way) != ("write", "zero-copy")]
-        for turn in range(chosen.rounds + 2):
-            for way in ways:
-                taken = _transfer(way, actors[way], work)
-                if turn > 1:
-                    times[way].append(taken)
-                time.sleep(0.05)  # until Ray has freed the tensor
-    ray.shutdown()
     found = []
-    for work, times in seen.items():
-        for peer in ("store", "zero-copy"):
-            if times[peer]:
-                goal = GOAL if peer == "store" and work != "empty" else None
-                found.append(Comparison(f"{work}, {peer}", times["shmtensor"], times[peer], goal))
+    for work in WORKS:
+        ways = [way for way in WAYS if (work, way) != ("write", "zero-copy")]
+        times = take_turns(
+            {way: partial(_transfer, way, actors[way], work) for way in ways}, chosen.rounds, 2
+        )
+        for peer in ways[:-1]:
+            goal = GOAL if peer == "store" and work != "empty" else None
+            found.append(Comparison(f"{work}, {peer}", times["shmtensor"], times[peer], goal))
+    ray.shutdown()
     return report(found, chosen.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

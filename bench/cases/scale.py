@@ -73,7 +73,7 @@ def table(sizes: list[dict[str, float]]) -> list[str]:
     return markdown_table(headings, lines)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     parser = program_parser("scale", __doc__)
     add_rounds(parser, 3, "sessions of each size", "two small sizes")
     chosen = parser.parse_args(arguments)
@@ -87,7 +87,3 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.json:
         write_record(chosen.json, {"sizes": least, "rounds": seen})
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

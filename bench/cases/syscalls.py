@@ -23,22 +23,9 @@ def _count(peer: str, what: str, messages: int) -> int:
     """Run `bench.syscall_program` and its descendants under strace."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "calls"
-        subprocess.run(
-            [
-                *STRACE,
-                "-o",
-                str(report),
-                sys.executable,
-                "-m",
-                "bench.syscall_program",
-                peer,
-                what,
-                str(messages),
-            ],
-            check=True,
-            timeout=150,
-            stdout=subprocess.DEVNULL,
-        )
+        program = [sys.executable, "-m", "bench.syscall_program", peer, what, str(messages)]
+        command = [*STRACE, "-o", str(report), *program]
+        subprocess.run(command, check=True, timeout=150, stdout=subprocess.DEVNULL)
         return _total(report.read_text())
 
 
@@ -73,13 +60,9 @@ def _rows(samples: Samples) -> list[Row]:
     for variant in VARIANTS:
         for peer in PEERS:
             if samples.has(peer, variant):
-                calls = Summary.of(samples.values(peer, variant, "tensor"))
-                bare = samples.values(peer, variant, "bytes")
-                more = [
-                    max(t - b, 0.0)
-                    for t, b in zip(samples.values(peer, variant, "tensor"), bare, strict=True)
-                ]
-                rows.append(Row(f"1 MiB, {variant}", peer, "calls", calls))
+                calls, bare = (samples.values(peer, variant, what) for what in ("tensor", "bytes"))
+                more = [max(one - base, 0.0) for one, base in zip(calls, bare, strict=True)]
+                rows.append(Row(f"1 MiB, {variant}", peer, "calls", Summary.of(calls)))
                 # The goal is zero; the remainder is noise of starting and ending, divided among the messages.
                 goal = Goal(0.1) if peer == "shmtensor" else None
                 rows.append(Row(f"1 MiB, {variant}: of its own", peer, "calls", Summary.of(more), goal=goal))
