@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["ARRAYS", "REDUCERS", "pickles_as_ndarray", "reduce_private", "reducer_of_class"]
-
 
 class _AsPickled:
     """An array that NumPy reduces, for the protocol in use."""

@@ -52,9 +52,6 @@ if TYPE_CHECKING:
             """Return DLPack's type and number of the device."""
 
 
-__all__ = ["backend_of"]
-
-
 def backend_of(storage: StorageBase) -> Backend:
     """Return the back end for the device of a storage."""
     return _device if _core.device_number(storage) >= 0 else _host

@@ -5,8 +5,6 @@ from __future__ import annotations
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, SupportsIndex
 
-__all__ = ["SentByHandle"]
-
 
 class SentByHandle:
     """An object that another process receives as the same one, not as a copy.

@@ -27,18 +27,6 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = [
-    "copy_of",
-    "equal",
-    "order_of",
-    "owner_of",
-    "private_array",
-    "private_bytes",
-    "private_view",
-    "rebuild_private",
-    "reduce_to_copy",
-]
-
 _Key = tuple[int, int, int]
 
 _handles: dict[_Key, tuple[weakref.ref[Any], bytes]] = {}

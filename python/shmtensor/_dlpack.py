@@ -6,18 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "BFLOAT16",
-    "CUDA",
-    "CUDA_MANAGED",
-    "DEFAULT_STREAM",
-    "HOST",
-    "UNSIGNED",
-    "code_of",
-    "dtype_of",
-    "is_versioned",
-]
-
 HOST, CUDA, CUDA_MANAGED = 1, 2, 13  # DLDeviceType
 DEFAULT_STREAM = 1  # as in __cuda_array_interface__; 0 is ambiguous there
 

@@ -21,8 +21,6 @@ from shmtensor.errors import SessionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Finding", "Report", "doctor"]
-
 _DEV_SHM = "/dev/shm"  # noqa: S108  # where Linux mounts POSIX shared memory
 _NEED_IT = (
     "the file_system strategy, the standard library's locks and torch's DataLoader need it: "

@@ -16,8 +16,6 @@ from shmtensor.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["get_sync", "set_sync"]
-
 _by_event = False
 
 

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[[], Any])
 
 
-__all__ = [
-    "Descriptor",
-    "RenewedLock",
-    "after_fork_in_child",
-    "no_fork",
-    "reset_in_forked_children",
-]
-
 # In seconds. Bounded: a finalizer or a signal handler in the thread that holds the lock, or a module that a
 # thread imports, may wait for a lock that the forking thread holds, such as that of `logging`.
 _FORK_TIMEOUT = 1.0

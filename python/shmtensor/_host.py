@@ -12,8 +12,6 @@ from shmtensor._cuda.foreign_arrays import cuda_array, imported
 from shmtensor._dlpack import BFLOAT16, HOST, code_of, is_versioned
 from shmtensor._layout import byte_bounds, bytes_at, is_view, needs_copy
 
-__all__ = ["array_of", "as_array", "from_dlpack"]
-
 
 def as_array(value: Any) -> Any:
     """Return the NumPy array of a tensor; anything else unchanged."""

@@ -14,8 +14,6 @@ from shmtensor._values import human_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MOST_BYTES", "place", "short", "size", "table"]
-
 MOST_BYTES = 1 << 16  # of an element or item that is read in order to be shown
 _LEFT = ' style="text-align: left"'
 

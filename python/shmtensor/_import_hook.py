@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-__all__ = ["when_imported"]
-
 _waiting: dict[str, dict[tuple[Any, ...], None]] = {}
 """The calls, in their order, by the name of the package."""
 

@@ -8,8 +8,6 @@ import shmtensor._core as _core
 from shmtensor._values import check_range
 from shmtensor.errors import OutOfSharedMemory, SessionError
 
-__all__ = ["check_kept", "keep_budget", "kept_seconds"]
-
 _BUDGET = "SHMTENSOR_KEEP_BYTES"
 
 

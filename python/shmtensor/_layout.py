@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["address_of", "byte_bounds", "bytes_at", "c_strides", "is_view", "needs_copy", "strides_for"]
-
 
 def address_of(array: npt.NDArray[Any]) -> int:
     """Return where the first element is. `ndarray.ctypes` would take several times as long."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["log_event", "log_report", "log_warning"]
-
 
 def log_report(failure: bool, text: str) -> bool:
     """Log a report of the core; return False if the program has not configured logging, or it raises.

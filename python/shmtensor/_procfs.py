@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-__all__ = ["children", "command_line", "initial_variable"]
-
 
 def children(pid: int) -> list[int]:
     """Return the processes that all threads of a process have started; none if the process has ended."""

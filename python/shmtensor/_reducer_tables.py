@@ -14,8 +14,6 @@ from typing import Any, ClassVar
 import shmtensor._core as _core
 from shmtensor._import_hook import when_imported
 
-__all__ = ["FORKING", "MESSAGES", "ArrayReducers", "ForkingReducers", "MessageReducers"]
-
 
 class ArrayReducers(dict[type, Any]):
     """Reducers of classes, and of all classes of arrays.

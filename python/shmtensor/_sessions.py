@@ -9,8 +9,6 @@ from typing import Any
 import shmtensor._core as _core
 from shmtensor._procfs import command_line, initial_variable
 
-__all__ = ["find_sessions", "observe"]
-
 _NAME = re.compile(r"@shmtensor-([0-9a-f]{32})$")
 
 

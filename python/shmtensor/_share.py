@@ -20,13 +20,7 @@ from shmtensor.storage import Storage
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["share"]
-
 Shared = TypeVar("Shared")
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 def share(obj: Shared) -> Shared:

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["wait_in_thread"]
-
 _SLICE = 0.05  # seconds from the cancellation of the task to the end of its thread
 
 

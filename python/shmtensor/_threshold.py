@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shmtensor._core as _core
 
-__all__ = ["buffer_threshold", "is_large", "set_buffer_threshold"]
-
 _threshold: int | None = 64 * 1024
 
 SMALL = 16 * 1024

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["check_limit", "check_range", "check_size", "device_number", "human_bytes", "numpy_dtype"]
-
 Number = TypeVar("Number", int, float)
 
 _LARGEST = 2**63 - 1  # bytes

@@ -12,8 +12,6 @@ from shmtensor._layout import byte_bounds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["from_host", "on_device", "to_host"]
-
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _FEW = 16  # calls of the driver that are always made

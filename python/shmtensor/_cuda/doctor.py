@@ -14,8 +14,6 @@ from shmtensor.errors import CudaError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["answer", "findings"]
-
 _SECONDS = 60.0  # a driver may take several to start
 _CHILD = "from shmtensor._cuda.doctor import answer; answer()"
 

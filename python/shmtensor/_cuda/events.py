@@ -15,8 +15,6 @@ from shmtensor._fork import RenewedLock
 from shmtensor._values import device_number
 from shmtensor.errors import CudaError, StaleHandleError
 
-__all__ = ["Event", "collect", "let_default_stream_wait", "rebuild_event"]
-
 MOST = 1000  # events of one process; the limit of drivers is not documented, torch has the same one
 
 _lock = RenewedLock(threading.Lock)

@@ -11,8 +11,6 @@ import shmtensor._core as _core
 from shmtensor._dlpack import CUDA, CUDA_MANAGED, DEFAULT_STREAM, dtype_of
 from shmtensor._layout import byte_bounds, c_strides
 
-__all__ = ["CudaArray", "cuda_array", "dlpack_array", "imported"]
-
 
 class CudaArray:
     """The description of an array on a GPU."""

@@ -10,8 +10,6 @@ from typing import Any
 
 import shmtensor._core as _core
 
-__all__ = ["export"]
-
 _lock = threading.Lock()
 _waiter: threading.Thread | None = None
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["get_hook_dirs"]
-
 
 def get_hook_dirs() -> list[str]:
     """Return the folder that PyInstaller searches for hooks."""

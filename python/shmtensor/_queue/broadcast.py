@@ -12,15 +12,9 @@ from shmtensor._queue.channel import Item, Readable, Writable
 from shmtensor._queue.labels import label_or_place
 from shmtensor._values import check_limit, check_range
 
-__all__ = ["Broadcast", "BroadcastReader"]
-
 OnFull = Literal["block", "drop_oldest", "raise"]
 
 _MOST = 65536
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class Broadcast(SentByHandle, Writable[Item], _core.BroadcastBase):

@@ -14,16 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import overload
 
-__all__ = ["SharedCache"]
-
 Value = TypeVar("Value")
 Built = TypeVar("Built")
 _Key: TypeAlias = "str | SupportsIndex"
 _MISSING: Any = object()
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class SharedCache(SentByHandle, _core.CacheBase, Generic[Value]):

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Item", "Readable", "Writable"]
-
 Item = TypeVar("Item")
 
 

@@ -19,6 +19,3 @@ class QueueClosed(OSError, ValueError):  # noqa: N818  # as ShutDown
 
     In the standard library, that is ValueError for `Queue`, OSError for `SimpleQueue` and `Queue.empty`.
     """
-
-
-__all__ = ["QueueClosed", "ShutDown"]

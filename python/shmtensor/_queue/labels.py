@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["label_of_kind", "label_or_place"]
-
 _MOST = 40  # bytes
 _LIBRARIES = {"shmtensor", "multiprocessing", "concurrent"}
 

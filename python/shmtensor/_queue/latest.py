@@ -20,12 +20,6 @@ from shmtensor.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Latest"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
 
 class Latest(SentByHandle, _core.LatestBase, Generic[Item]):
     """The newest of the values that processes set, in shared memory.

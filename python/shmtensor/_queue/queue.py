@@ -19,14 +19,8 @@ from shmtensor._values import check_limit, check_range
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Queue"]
-
 _core.register_queue_exceptions(queue.Full, queue.Empty, ShutDown, QueueClosed)
 _core.register_picklers(dumps, dumps_for_many, pickle.loads)
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):

@@ -14,8 +14,6 @@ from shmtensor._values import check_range
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Barrier"]
-
 _MOST_PARTIES = 65_535
 
 

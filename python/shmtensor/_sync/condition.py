@@ -12,8 +12,6 @@ from shmtensor._sync.lock import Lock, RLock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Condition"]
-
 _Result = TypeVar("_Result")
 _ALL = 2**32 - 1
 

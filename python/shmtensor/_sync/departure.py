@@ -11,8 +11,6 @@ from multiprocessing import util
 from typing import Any
 from weakref import WeakValueDictionary
 
-__all__ = ["disown_at_exit"]
-
 _primitives: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 

@@ -8,8 +8,6 @@ import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
 from shmtensor._tasks import wait_in_thread
 
-__all__ = ["Event"]
-
 
 class Event(SentByHandle, _core.EventBase):
     """An event in shared memory, with the methods of `multiprocessing.Event`.

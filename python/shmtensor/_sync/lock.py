@@ -14,8 +14,6 @@ from shmtensor.errors import OwnerDied
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Lock", "RLock"]
-
 OnDeath = Literal["raise", "pass"]
 
 

@@ -14,8 +14,6 @@ from shmtensor._values import check_range
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["BoundedSemaphore", "Semaphore"]
-
 _MOST = 2**31 - 1  # as in the standard library
 
 

@@ -6,8 +6,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-__all__ = ["HidesHints", "add_attribute_hints"]
-
 
 class _MissingAttribute:
     """A descriptor that raises AttributeError. `__getattr__` would slow down the attributes that exist."""

@@ -14,8 +14,6 @@ from shmtensor._host import as_array
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Protocols"]
-
 
 class Protocols(_core.TensorBase):
     """The array protocols, DLPack and conversions to Python's numbers."""

@@ -12,8 +12,6 @@ from shmtensor._html import MOST_BYTES, place, size, table
 from shmtensor._values import human_bytes
 from shmtensor.errors import ShmTensorError
 
-__all__ = ["html_of"]
-
 _ROWS, _COLUMNS = 6, 8
 
 

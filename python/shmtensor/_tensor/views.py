@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Views"]
-
 
 def _is_basic(part: object) -> bool:
     return part is None or (isinstance(part, (int, slice, EllipsisType)) and not isinstance(part, bool))

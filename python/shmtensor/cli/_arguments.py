@@ -13,8 +13,6 @@ from shmtensor.errors import SessionError, ShmTensorError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["add_name", "add_sessions", "change_name", "is_called", "observe_sessions", "seconds"]
-
 _LONGEST = 1e9  # seconds; time.sleep() accepts about ten times as many
 
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Table", "add_json", "echo", "plain", "print_json", "show"]
-
 
 class Table(NamedTuple):
     """A table for people."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-__all__ = ["Rates"]
-
 
 class _Counts(NamedTuple):
     put: int

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Screen"]
-
 
 class Screen:
     """Shows one frame after another; the terminal is as before when it is left, also by an exception."""

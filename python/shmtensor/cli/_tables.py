@@ -10,8 +10,6 @@ from shmtensor.cli._output import Table
 if TYPE_CHECKING:
     from shmtensor.cli._rates import Rates
 
-__all__ = ["COMMAND", "arenas", "messages", "names", "processes", "queues", "task", "title"]
-
 COMMAND = 70  # characters of a command line that are shown
 
 

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
     from shmtensor.storage import Storage
 
-__all__ = ["SharedDict"]
-
 Value = TypeVar("Value")
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class _Values(_core.ItemsBase):

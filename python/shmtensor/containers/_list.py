@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
     _Positions = slice | Sequence[int] | npt.NDArray[Any] | Tensor
 
-__all__ = ["SharedList"]
-
 Item = TypeVar("Item")
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class SharedList(Unchanging, _core.ItemsBase, Sequence[Item]):

@@ -12,8 +12,6 @@ from shmtensor._values import human_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["html_of"]
-
 _ITEMS = 5
 
 

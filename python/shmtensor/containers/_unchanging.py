@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-__all__ = ["Unchanging"]
-
 _REMEDY = "it never changes; make a new one, or keep what changes in a tensor"
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from shmtensor._progress import ProgressLine
 
-__all__ = ["BYTES", "NESTED", "PICKLE", "TEXT", "Writer", "item_reducers"]
-
 item_reducers: dict[type, Callable[[Any], Any]] = {}
 """Reducers of integrations, which give items out-of-band buffers that their classes' own pickles lack."""
 

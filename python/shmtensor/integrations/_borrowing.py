@@ -12,8 +12,6 @@ from typing import Any
 import shmtensor._core as _core
 from shmtensor import _array_reducers
 
-__all__ = ["dumps", "loads"]
-
 
 def dumps(obj: Any) -> bytes:
     """Return a pickle of an object with its tensors and storages as handles, which keep nothing allocated."""

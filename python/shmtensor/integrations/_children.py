@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["pass_on_to_children", "release_unloaded_arguments"]
-
 # Executed in the child, whose `sys.path` the standard library sets only afterwards. A child that cannot
 # import shmtensor, because another interpreter runs it, does without.
 _PROGRAM = """

@@ -16,8 +16,6 @@ from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.multiprocessing._pool.running import private_bytes
 
-__all__ = ["Loky"]
-
 
 class Loky:
     """The integration of one copy of the package."""

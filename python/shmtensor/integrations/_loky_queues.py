@@ -11,8 +11,6 @@ import shmtensor._core as _core
 from shmtensor._array_reducers import ARRAYS, reduce_private
 from shmtensor.integrations import _queues
 
-__all__ = ["CallQueue", "ResultQueue", "dumps"]
-
 
 def _reduce(array: Any) -> Any:
     return _queues.reduce_large(array) or reduce_private(array)

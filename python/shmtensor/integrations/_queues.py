@@ -26,19 +26,6 @@ from shmtensor.multiprocessing import connection, queues
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = [
-    "JoinableQueue",
-    "Pickler",
-    "PoolQueue",
-    "Queue",
-    "SimpleQueue",
-    "closing",
-    "load_block",
-    "load_file",
-    "reduce_large",
-    "set_up_pool",
-]
-
 
 class Pickler:
     """Pickles messages by another library's function, large ones into a block or a file without a name.

@@ -17,8 +17,6 @@ from shmtensor._fork import RenewedLock
 from shmtensor._import_hook import when_imported
 from shmtensor.integrations._children import pass_on_to_children, release_unloaded_arguments
 
-__all__ = ["KNOWN", "install", "install_from_environment", "is_requested", "state", "uninstall"]
-
 VARIABLE = "SHMTENSOR_INSTALL"
 
 KNOWN: dict[str, frozenset[str]] = {

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Replacements"]
-
-
 _MISSING = object()
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from shmtensor.integrations._replacements import Replacements
 
-__all__ = ["ServerMethod"]
-
 
 class ServerMethod:
     """The start method in one module, and so in what asks that module for contexts.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     Reducer = Callable[[Any], Any]
 
-__all__ = ["REDUCERS", "ReducerTable", "follow", "unfollow"]
-
 REDUCERS: dict[type, Reducer] = dict(_array_reducers.REDUCERS)
 """Those for picklers without the table of `multiprocessing`: our tensors, and what integrations register."""
 

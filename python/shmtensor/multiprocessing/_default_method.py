@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["get_default", "set_default"]
-
 _default: str | None = None
 
 

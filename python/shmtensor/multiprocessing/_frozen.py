@@ -5,8 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import sys
 
-__all__ = ["SERVER", "freeze_support", "is_server"]
-
 SERVER = "from shmtensor.multiprocessing._worker_server.server import main"  # in the code of a worker server
 
 

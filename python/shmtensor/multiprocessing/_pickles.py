@@ -12,8 +12,6 @@ import shmtensor._core as _core
 from shmtensor._pickling import load_with_buffers
 from shmtensor.errors import StaleHandleError
 
-__all__ = ["dumps_for_child", "loads_or_release"]
-
 
 def loads_or_release(content: bytes) -> Any:
     """Unpickle a message that can be read only once.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     Args = tuple[Any, ...] | list[Any]
 
-__all__ = ["Start", "typed"]
-
 
 class Start(Protocol):
     """Starts workers; waits for them if `join` is true, else returns their context."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = ["Message", "Piece", "put_back", "take_out"]
-
 
 class Piece(NamedTuple):
     """Frames that follow one another in a message and in memory.

@@ -10,8 +10,6 @@ from shmtensor.integrations import _borrowing
 from shmtensor.integrations._dask.frames import Message, put_back, take_out
 from shmtensor.integrations._dask.membership import withdraw
 
-__all__ = ["Link"]
-
 
 class Link:
     """The messages that this end has sent and the other end has not read.

@@ -6,8 +6,6 @@ import shmtensor._core as _core
 from shmtensor._log import log_warning
 from shmtensor.errors import ShmTensorError
 
-__all__ = ["proof", "withdraw"]
-
 _withdrawn = False
 
 

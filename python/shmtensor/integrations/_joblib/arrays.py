@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = [
-    "Arguments",
-    "Copies",
-    "can_be_copied",
-    "copy_of",
-    "is_in_file",
-    "rebuild_copy",
-    "reduce_copy",
-]
-
 _MODES = ("r", "r+", "w+", "c")
 """The modes of `np.memmap`, with which tasks use one copy."""
 

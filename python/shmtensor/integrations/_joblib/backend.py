@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from shmtensor.multiprocessing.pool import Pool
 
-__all__ = ["Backend"]
-
 _parallel_backends.cpu_count = cpu_count  # joblib imports it only where locks can be made: with /dev/shm
 _OPTIONS = ("idle_worker_timeout", "initializer", "initargs")
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["Call", "Outcome"]
-
 
 class Call:
     """A batch of calls, sent to a worker.

@@ -21,8 +21,6 @@ from shmtensor.multiprocessing.pool import Pool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Settings", "close_idle", "end", "give_back", "take"]
-
 
 @dataclass(frozen=True, eq=False)
 class Settings:

@@ -10,8 +10,6 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["limit_threads"]
-
 _OPENBLAS = (
     "scipy_openblas_set_num_threads64_",
     "scipy_openblas_set_num_threads",

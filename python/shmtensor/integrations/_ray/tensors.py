@@ -13,8 +13,6 @@ from shmtensor.tensor import Tensor, _restore_tensor
 if TYPE_CHECKING:
     from shmtensor.integrations._ray.transport import Part
 
-__all__ = ["TensorTransport", "install_serializer", "uninstall_serializer"]
-
 
 class TensorTransport(Transport):
     """Each receiver has the same memory, writable or read-only as the tensor that was sent."""

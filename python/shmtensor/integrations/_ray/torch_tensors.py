@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from shmtensor.integrations._ray.transport import Part
     from shmtensor.storage import Storage
 
-__all__ = ["TorchTransport", "install", "uninstall"]
-
 
 class TorchTransport(Transport):
     """Private memory is copied once, and each receiver has a private view of it; a block is shared."""

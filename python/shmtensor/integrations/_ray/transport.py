@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Part = tuple[Callable[..., Any], tuple[Any, ...]]
 
-__all__ = ["Transport", "by_value"]
-
 _lent: dict[str, list[Part]] = {}
 """By the id of an object: functions that return its tensors, and their arguments, which hold the blocks."""
 

@@ -13,8 +13,6 @@ import shmtensor._core as _core
 from shmtensor.integrations._torch.reducers import is_plain, rebuild_whole
 from shmtensor.tensor import Tensor
 
-__all__ = ["install", "uninstall"]
-
 
 def install() -> None:
     """Use these functions in `torch.utils.data.default_collate`."""

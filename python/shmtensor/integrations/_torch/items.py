@@ -13,8 +13,6 @@ from shmtensor.containers._writer import item_reducers
 from shmtensor.integrations._torch.reducers import is_plain, rebuild_tensor, span_of
 from shmtensor.integrations._torch.storages import over_bytes
 
-__all__ = ["install", "rebuild_item", "uninstall"]
-
 _KINDS = (torch.Tensor, Parameter)
 
 

@@ -13,8 +13,6 @@ from torch.utils.data import dataloader
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._torch.transports import our_context
 
-__all__ = ["install", "uninstall"]
-
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _init = _Iterator.__init__
 _replaced = Replacements()

@@ -14,8 +14,6 @@ from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._torch.reducers import is_plain
 from shmtensor.integrations._torch.storages import block_of
 
-__all__ = ["install", "uninstall"]
-
 _replaced = Replacements()
 uninstall = _replaced.restore  # tensors that are pinned stay so
 _thread = threading.local()

@@ -27,17 +27,6 @@ from shmtensor.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "Reducers",
-    "is_dense",
-    "is_plain",
-    "rebuild_empty",
-    "rebuild_storage",
-    "rebuild_tensor",
-    "rebuild_whole",
-    "span_of",
-]
-
 # A view is sent with its whole storage, which its other views in the message then share in the receiver. But
 # not with a private storage that is larger than this and than two such views, unless the message has it
 # already: an item of a data set would take the whole set along.

@@ -9,8 +9,6 @@ import torch
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._torch.storages import CPU, block_of, is_shared_by_torch, move
 
-__all__ = ["can_move", "install", "uninstall"]
-
 _Storage: Any = torch.UntypedStorage
 _share_memory_ = _Storage.share_memory_
 _replaced = Replacements()

@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 
     from shmtensor.storage import Storage
 
-__all__ = [
-    "CPU",
-    "block_of",
-    "copy_of",
-    "export",
-    "is_shared_by_torch",
-    "move",
-    "over_block",
-    "over_bytes",
-    "over_part",
-    "part_of",
-]
-
 CPU = torch.device("cpu")
 
 _moving = RenewedLock(threading.Lock)

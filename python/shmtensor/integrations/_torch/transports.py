@@ -10,8 +10,6 @@ import torch.multiprocessing
 
 from shmtensor.integrations._replacements import Replacements
 
-__all__ = ["install", "our_context", "uninstall"]
-
 _MADE = ("JoinableQueue", "Pipe", "Queue", "SimpleQueue")
 _replaced = Replacements()
 uninstall = _replaced.restore

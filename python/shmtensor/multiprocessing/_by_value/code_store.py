@@ -8,9 +8,6 @@ from __future__ import annotations
 import os
 import threading
 
-__all__ = ["CodeStore", "Location", "code_store"]
-
-
 # Of one pickle: the file's name, offset, size. A plain tuple, since it is part of every call.
 Location = tuple[bytes, int, int]
 

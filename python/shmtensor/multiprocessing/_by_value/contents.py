@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NOTHING", "Reference", "contents", "global_names", "reference", "refers_to"]
-
 Reference: TypeAlias = "Callable[[], Any]"
 NOTHING = object()  # the value of a name that is not defined
 _OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"}  # the globals that cloudpickle includes

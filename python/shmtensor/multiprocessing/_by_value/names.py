@@ -7,8 +7,6 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
-__all__ = ["MAIN", "CachedFunction", "find", "is_by_value"]
-
 MAIN = {"__main__", "__mp_main__"}
 CachedFunction: Any = type(lru_cache(len))  # what `functools.cache` and `lru_cache` return
 

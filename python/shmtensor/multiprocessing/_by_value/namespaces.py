@@ -22,8 +22,6 @@ from shmtensor.multiprocessing._by_value.contents import NOTHING, Reference, ref
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Values", "main_globals"]
-
 Values = dict[str, tuple[int, Any]]
 
 _ONLY_INHERITED = {"multiprocessing.synchronize", "multiprocessing.sharedctypes"}

@@ -15,8 +15,6 @@ from typing import Any
 from shmtensor.multiprocessing._by_value.contents import Reference, contents, reference, refers_to
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 
-__all__ = ["ObjectId", "ObjectIds", "object_ids"]
-
 ObjectId = tuple[bytes, int]
 
 

@@ -28,8 +28,6 @@ from shmtensor.multiprocessing._by_value.reductions import (
     parts_of_cached,
 )
 
-__all__ = ["Snapshot", "check_equality", "dumps_whole", "loads_whole"]
-
 
 def _cloudpickle() -> Any:
     """Return the package; without it, the copy that joblib has before version 1.6."""

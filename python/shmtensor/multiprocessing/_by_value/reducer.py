@@ -29,8 +29,6 @@ from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
 from shmtensor.multiprocessing._by_value.pickler import Snapshot, check_equality, dumps_whole, loads_whole
 
-__all__ = ["ByValuePickler", "activate", "become_worker", "dumps_by_value"]
-
 
 class _Sent(NamedTuple):
     """The record of a function or class that was sent.

@@ -15,8 +15,6 @@ from shmtensor.multiprocessing._by_value.names import MAIN, find
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["REDUCTIONS", "fill_cached", "make_cached", "of_structure", "parts_of_cached"]
-
 _OF_CACHED = {"__wrapped__", "cache_parameters"}  # the attributes that `lru_cache` adds
 
 

@@ -8,8 +8,6 @@ from contextlib import suppress
 
 from shmtensor._procfs import children
 
-__all__ = ["Descendants"]
-
 
 class Descendants:
     """All descendants of a process, held by pidfds, so that a recycled pid cannot be mistaken for one."""

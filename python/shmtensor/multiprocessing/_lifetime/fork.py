@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Popen"]
-
 
 class Popen(popen_fork.Popen):
     """The Popen of a Process object of the start method ``"fork"``.

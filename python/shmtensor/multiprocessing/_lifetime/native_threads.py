@@ -15,8 +15,6 @@ import time
 import warnings
 from contextlib import suppress
 
-__all__ = ["end_threads_of_libraries", "other_threads_run"]
-
 _TIMEOUT = 0.1  # in seconds: a thread that was joined is listed for a moment
 _POLL_INTERVAL = 0.001
 _JEMALLOC = b"jemalloc_bg_thd\n"  # how jemalloc names its thread

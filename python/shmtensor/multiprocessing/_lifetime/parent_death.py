@@ -24,8 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["ParentDeathPipe", "pipe_for_child"]
-
 
 class ParentDeathPipe:
     """The pipe of one child. It is pickled with the Process object; the child gets the reading end."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from shmtensor._pickling import MessagePickler
     from shmtensor.storage import Storage
 
-__all__ = ["Repeated", "pickler_of_tasks"]
-
 
 class Repeated:
     """The memory that the tasks of a pool have had as arguments, with a copy of what they had more than once.

@@ -12,8 +12,6 @@ from shmtensor.multiprocessing._pool.room import RECHECK, RUN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["buffered"]
-
 
 def buffered(
     start: Callable[[Iterable[Any]], Any], iterable: Iterable[Any], size: int, chunksize: int

@@ -11,8 +11,6 @@ from shmtensor.multiprocessing._pool.naming import describe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["reporting"]
-
 
 def reporting(callback: Callable[..., object]) -> Callable[..., None]:
     """Return a callback that reports what it raises, and does not end the thread that receives results."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from shmtensor.multiprocessing._pool.options import Options
     from shmtensor.multiprocessing._pool.workers import Workers
 
-__all__ = ["Limits", "Stopped"]
-
 _PAUSE = 0.1  # seconds until the tasks are checked again after an error
 
 

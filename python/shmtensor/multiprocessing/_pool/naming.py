@@ -6,8 +6,6 @@ import traceback
 from functools import partial
 from typing import Any
 
-__all__ = ["describe", "name_of"]
-
 _LONGEST = 200
 
 

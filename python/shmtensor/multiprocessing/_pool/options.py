@@ -13,8 +13,6 @@ from shmtensor.multiprocessing._pool.naming import name_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NO_OPTIONS", "Options", "Progress", "TaskOptions", "WithOptions", "with_options"]
-
 _REPORTS = 100  # of the progress of a map
 _MEASURE_EVERY = 0.01  # seconds, while there is a task with a limit of memory
 

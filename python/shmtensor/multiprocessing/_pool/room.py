@@ -9,8 +9,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-__all__ = ["RECHECK", "RUN", "Room", "wake"]
-
 _MOST_BYTES = 1 << 20  # of tasks without a result, if each worker has enough to do; the pipe's are 64 KiB
 RUN = "RUN"  # the state of a thread of the standard library's pool
 RECHECK = 0.1  # in seconds: without the GIL, a thread may see late that another waits

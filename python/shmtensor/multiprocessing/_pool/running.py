@@ -19,8 +19,6 @@ from shmtensor.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BYTES", "MEASURED", "TIMED", "Running", "private_bytes"]
-
 _MOST_WORKERS = 1024  # that a session has at the same time
 _CANCELLED_TASKS = 4096  # of more that wait, some may run
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from shmtensor.multiprocessing.queues import SimpleQueue
 
-__all__ = ["Tasks"]
-
 _NOT_PUT, _CANCELLED = -1, -2  # in place of a position: not put yet; not put, or put no more
 _PAUSE = 0.1  # seconds until the results are read again if they cannot be: descriptors may be short
 

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from shmtensor.multiprocessing.queues import SimpleQueue
     from shmtensor.storage import Storage
 
-__all__ = [
-    "INITIALIZING",
-    "READY",
-    "Answer",
-    "StartFailure",
-    "Unreadable",
-    "last_loaded",
-    "work",
-]
-
 INITIALIZING, READY = 1, 2
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 

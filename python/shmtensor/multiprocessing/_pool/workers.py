@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from shmtensor.multiprocessing.queues import SimpleQueue
 
-__all__ = ["NONE_STARTS", "Workers"]
-
 NONE_STARTS = -1
 """The notice that no worker will be started any more; any other one is the position of a lost task.
 

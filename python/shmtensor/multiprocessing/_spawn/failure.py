@@ -18,8 +18,6 @@ from shmtensor.multiprocessing.start_method import advice_on_main
 if TYPE_CHECKING:
     from shmtensor.multiprocessing._spawn.monitor import Worker
 
-__all__ = ["count_oom_kills", "failure_of"]
-
 _MAIN = ("'__main__'", "'__mp_main__'")
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from shmtensor.multiprocessing._spawn.settings import Settings
 
-__all__ = ["launch"]
-
 
 class _Popen(popen_spawn_posix.Popen):
     """The Popen of a Process object that has `Settings` and is started by spawn."""

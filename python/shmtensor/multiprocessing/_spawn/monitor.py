@@ -15,8 +15,6 @@ from typing import Any
 from shmtensor._fork import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._spawn.report import Exited, Raised, Report, ReportPipe, Returned
 
-__all__ = ["Monitor", "Worker"]
-
 _POLL_INTERVAL = 0.005  # in seconds
 # In seconds: another thread of this process may have waited for a child, and be about to store its exit code.
 _EXIT_CODE_TIMEOUT = 0.1

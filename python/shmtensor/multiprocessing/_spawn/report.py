@@ -21,8 +21,6 @@ from shmtensor._fork import Descriptor, no_fork, reset_in_forked_children
 from shmtensor._pickling import dumps
 from shmtensor.multiprocessing._lifetime.signals import blocked
 
-__all__ = ["Exited", "Raised", "ReportPipe", "Returned"]
-
 
 @dataclass(frozen=True)
 class Returned:

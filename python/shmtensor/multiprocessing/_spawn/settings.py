@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["Affinity", "Environments", "Settings", "settings_by_rank"]
-
 Environment = Mapping[str, "str | None"]
 Environments = Environment | Sequence[Environment] | Callable[[int], Environment] | None
 Cpus = int | Collection[int]

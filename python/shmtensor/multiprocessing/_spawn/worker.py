@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from shmtensor.multiprocessing._spawn.settings import Settings
 
-__all__ = ["Call", "Target"]
-
 _INTERRUPTED = 130  # what shells report for a program that SIGINT ended
 # A pipe takes 64 KiB before its writer has to wait for the reader, here for an interpreter to start.
 _SMALL = 32 * 1024

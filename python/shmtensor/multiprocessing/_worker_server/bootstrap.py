@@ -16,8 +16,6 @@ from typing import Any
 from shmtensor.multiprocessing._by_value import reducer
 from shmtensor.multiprocessing._default_method import set_default
 
-__all__ = ["GO", "Preparation", "inherited", "remember", "run"]
-
 GO = b"g"  # sent through the sentinel's pipe once the client has the pidfd
 _handlers: dict[int, Any] = {}
 _inherited: list[int] = []

@@ -19,8 +19,6 @@ from shmtensor._fork import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing import _frozen
 from shmtensor.multiprocessing._lifetime.signals import blocked
 
-__all__ = ["AT_EXIT", "REPLY", "client", "set_server_preload"]
-
 # Workers import the library of an integration of their program, which takes seconds. These have no threads
 # after they are imported.
 _INTEGRATIONS = tuple(f"shmtensor.integrations.{name}" for name in ("pandas", "pyarrow", "torch"))

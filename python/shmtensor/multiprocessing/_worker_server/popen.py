@@ -16,8 +16,6 @@ from shmtensor.multiprocessing._pickles import dumps_for_child
 from shmtensor.multiprocessing._worker_server.bootstrap import GO, Preparation, inherited
 from shmtensor.multiprocessing._worker_server.client import AT_EXIT, client
 
-__all__ = ["Popen"]
-
 _EXIT_CODE_SIZE = 8
 _UNKNOWN = 255  # the server was killed; the standard library's code for a killed fork server
 

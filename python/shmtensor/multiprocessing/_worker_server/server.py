@@ -24,8 +24,6 @@ from shmtensor.multiprocessing._worker_server import bootstrap
 from shmtensor.multiprocessing._worker_server.client import REPLY
 from shmtensor.multiprocessing.start_method import cuda_is_initialised
 
-__all__ = ["ALWAYS", "EXIT_CODE", "main"]
-
 EXIT_CODE = struct.Struct("<q")
 ALWAYS = (
     *("cloudpickle", "concurrent.futures.process", "multiprocessing.synchronize", "numpy", "numpy.random"),
