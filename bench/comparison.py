@@ -23,25 +23,13 @@ _UNITS = {"us": 1e6, "ms": 1e3}
 
 @dataclass(frozen=True)
 class Comparison:
-    """Times of both, taken in turns.
+    """Times of both, taken in turns."""
 
-    Attributes
-    ----------
-    what
-        What was measured.
-    ours, theirs
-        Seconds, one of each for a round.
-    goal
-        The least median of the ratios of a round, theirs to ours; None if there is none.
-    unit
-        Of the printed times: "us" or "ms".
-    """
-
-    what: str
-    ours: Sequence[float]
+    what: str  # was measured
+    ours: Sequence[float]  # seconds, one for each round
     theirs: Sequence[float]
-    goal: float | None
-    unit: str = "ms"
+    goal: float | None  # the least median of the ratios of a round, theirs to ours
+    unit: str = "ms"  # of the printed times; or "us"
 
     @property
     def ratio(self) -> Summary:

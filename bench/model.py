@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from bench.options import Options
@@ -113,35 +113,18 @@ class Row:
         return asdict(self) | {"goal": str(self.goal or ""), "met": self.met}
 
 
-def _as_rows(_samples: Samples) -> list[Row]:
-    return []
-
-
 @dataclass(frozen=True)
 class Case:
-    """A benchmark.
-
-    Attributes
-    ----------
-    probe
-        Called in a separate process for each peer; within the context, each call measures a variant.
-    variants
-        The variants that are measured for a peer. A peer without variants does not take part.
-    rows
-        Makes the table. It leaves out what was not measured.
-    baseline
-        The reference of the table's column of ratios.
-    timeout
-        Seconds that one measurement may take.
-    """
+    """A benchmark."""
 
     name: str
     summary: str
     peers: tuple[str, ...]
-    variants: Callable[[str, Options], list[str]]
+    variants: Callable[[str, Options], list[str]]  # of a peer; one without any does not take part
+    # Called in a separate process for each peer; within the context, each call measures a variant.
     probe: Callable[[str, Options], AbstractContextManager[Probe]]
-    rows: Callable[[Samples], list[Row]] = field(default=_as_rows)
-    baseline: str = ""
+    rows: Callable[[Samples], list[Row]]  # of the table, without what was not measured
+    baseline: str = ""  # the reference of the table's column of ratios
     rounds: int = 15
     warm_up: int = 1
-    timeout: float = 120.0
+    timeout: float = 120.0  # seconds that one measurement may take

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 Pin = Literal["apart", "together", "none"]
+"""Where both processes of a case run: on a processor each, on one together, or where the kernel wants."""
 
 
 def _processors() -> tuple[int, ...]:
@@ -18,21 +19,11 @@ def _processors() -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of a run.
+    """Settings of a run."""
 
-    Attributes
-    ----------
-    quick
-        Tiny sizes and few repetitions: checks that a case works, and measures nothing.
-    pin
-        Where the two processes of a case run: each on a processor of its own, both on the same one, or
-        where the kernel puts them.
-    processors
-        Those that the run may use: a process that starts pinned cannot see the others.
-    """
-
-    quick: bool = False
+    quick: bool = False  # tiny sizes and few repetitions: checks that a case works, and measures nothing
     pin: Pin = "apart"
+    # Those that the run may use: a process that starts pinned cannot see the others.
     processors: tuple[int, ...] = field(default_factory=_processors)
 
     def to_text(self) -> str:

@@ -30,30 +30,14 @@ ALL = TORCH | SEGMENTS | PICKLE
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line of the table.
+    """A line of the table."""
 
-    Attributes
-    ----------
-    what
-        Its name.
-    source
-        A case of the benchmarks, or the program or file that has the figures.
-    row
-        What was measured, as the source names it.
-    others
-        The peers beside shmtensor: name in the table -> name in the source.
-    in_readme
-        True if README.md has the line, too.
-    ours
-        The name of shmtensor in the source.
-    """
-
-    what: str
-    source: str
-    row: str
-    others: Mapping[str, str]
-    in_readme: bool = False
-    ours: str = "shmtensor"
+    what: str  # its name
+    source: str  # a case of the benchmarks, or the program or file that has the figures
+    row: str  # what was measured, as the source names it
+    others: Mapping[str, str]  # the peers beside shmtensor: name in the table -> name in the source
+    in_readme: bool = False  # README.md has the line, too
+    ours: str = "shmtensor"  # the name of shmtensor in the source
 
 
 LINES = (

@@ -50,7 +50,7 @@ def _never() -> Any:
     raise AssertionError("an item that is there is built")
 
 
-class _Mapping:
+class Mapping:
     """A mapping that processes share, or a dict."""
 
     def __init__(self, entries: Any, keeps: Any = None) -> None:
@@ -90,27 +90,27 @@ class _Lmdb:
         self.database = None
 
 
-def _managed() -> _Mapping:
+def managed() -> Mapping:
     manager = multiprocessing.Manager()
-    return _Mapping(manager.dict(), manager)
+    return Mapping(manager.dict(), manager)
 
 
-def _ultradict() -> _Mapping:
+def ultradict() -> Mapping:
     from UltraDict import UltraDict  # type: ignore[import-not-found]  # optional
 
-    return _Mapping(UltraDict(buffer_size=100 << 20, full_dump_size=100 << 20))
+    return Mapping(UltraDict(buffer_size=100 << 20, full_dump_size=100 << 20))
 
 
-def _diskcache() -> _Mapping:
+def _diskcache() -> Mapping:
     folder = tempfile.TemporaryDirectory()
-    return _Mapping(importlib.import_module("diskcache").Cache(folder.name), folder)
+    return Mapping(importlib.import_module("diskcache").Cache(folder.name), folder)
 
 
 PLACES: dict[str, Callable[[], Any]] = {
     OURS: _Cache,
-    PLAIN: lambda: _Mapping({}),
-    "Manager().dict()": _managed,
-    "UltraDict": _ultradict,
+    PLAIN: lambda: Mapping({}),
+    "Manager().dict()": managed,
+    "UltraDict": ultradict,
     "diskcache": _diskcache,
     "lmdb, pickle": _Lmdb,
 }

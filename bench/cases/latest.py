@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import shmtensor as st
+from bench.cases.cache import Mapping, managed, ultradict
 from bench.model import Goal
 from bench.options import Options
 from bench.rows import case_of_ways
@@ -39,34 +40,23 @@ class _Published:
 
 
 class _Entry:
-    """A value in a dict that processes share."""
+    """A value in a mapping that processes share."""
 
-    def __init__(self, entries: Any, keeps: Any = None) -> None:
-        self.entries, self.keeps = entries, keeps
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
 
     def set(self, value: Any) -> None:
-        self.entries["value"] = value
+        self.mapping.add(0, value)
 
     def get(self) -> Any:
-        return self.entries["value"]
-
-
-def _managed() -> _Entry:
-    manager = multiprocessing.Manager()
-    return _Entry(manager.dict(), manager)
-
-
-def _ultradict() -> _Entry:
-    from UltraDict import UltraDict  # type: ignore[import-not-found]  # optional
-
-    return _Entry(UltraDict(buffer_size=100 << 20))
+        return self.mapping.get(0)
 
 
 PLACES: dict[str, Callable[[], Any]] = {
     "st.Latest": st.Latest,
     "st.publish, st.attach": _Published,
-    "Manager().dict()": _managed,
-    "UltraDict": _ultradict,
+    "Manager().dict()": lambda: _Entry(managed()),
+    "UltraDict": lambda: _Entry(ultradict()),
 }
 
 

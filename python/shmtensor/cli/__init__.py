@@ -51,7 +51,3 @@ def _run(arguments: Sequence[str] | None) -> int:
     options = parser.parse_args(arguments)
     code: int = options.run(options)
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -29,36 +29,19 @@ if TYPE_CHECKING:
 
 
 class Piece(NamedTuple):
-    """Frames that follow one another in a message and in memory.
+    """Frames that follow one another in a message and in memory."""
 
-    Parameters
-    ----------
-    first
-        The number of the first one.
-    sizes
-        The bytes of each.
-    memory
-        A tensor: memory that both sides share. A storage: a copy, which each receiver sees as private memory.
-    """
-
-    first: int
-    sizes: tuple[int, ...]
+    first: int  # the number of the first one
+    sizes: tuple[int, ...]  # the bytes of each
+    # A tensor: memory that both sides share. A storage: a copy, which each receiver sees as private memory.
     memory: Tensor | Storage
 
 
 class Message(NamedTuple):
-    """What the last frame of a message contains.
+    """What the last frame of a message contains."""
 
-    Parameters
-    ----------
-    read
-        One element, which the receiver sets to True.
-    pieces
-        What was taken out of the other frames.
-    """
-
-    read: Tensor
-    pieces: list[Piece]
+    read: Tensor  # one element, which the receiver sets to True
+    pieces: list[Piece]  # what was taken out of the other frames
 
 
 def take_out(frames: list[Any]) -> Message | None:

@@ -24,21 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What workers are started with.
-
-    Parameters
-    ----------
-    count
-        How many there are.
-    environment
-        Variables to add; they limit the threads of numerical libraries.
-    initializer, initargs
-        A function that each worker calls first, and its arguments.
-    """
+    """What workers are started with."""
 
     count: int
-    environment: dict[str, str]
-    initializer: Callable[..., object] | None
+    environment: dict[str, str]  # variables to add; they limit the threads of numerical libraries
+    initializer: Callable[..., object] | None  # each worker calls it first
     initargs: tuple[Any, ...]
 
     def equals(self, other: Settings) -> bool:
