@@ -151,11 +151,7 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 # A module is imported when one of its names is first used: a process without tensors needs no NumPy.
 _MODULES = {

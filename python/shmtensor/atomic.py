@@ -55,16 +55,13 @@ __all__ = [
     "store",
     "wait_for_change",
 ]
+__dir__ = __all__.copy
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 _INTEGERS = [np.dtype(name) for name in ("int32", "uint32", "int64", "uint64")]
 _FLOATS = [np.dtype(name) for name in ("float32", "float64")]
 _INTEGERS_ONLY = {"compare_exchange", "maximum", "minimum"}
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 def _quick_for_one(function: _Function) -> _Function:

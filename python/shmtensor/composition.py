@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 __all__ = ["arange", "concatenate", "load", "stack"]
+__dir__ = __all__.copy
 
 Out = TypeVar("Out", bound="Tensor | Array")
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 def arange(*range_: Any, dtype: npt.DTypeLike | None = None) -> Tensor:

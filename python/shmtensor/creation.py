@@ -38,10 +38,7 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def empty(shape: Shape, dtype: npt.DTypeLike | None = None, device: str = "cpu") -> Tensor:

@@ -14,10 +14,7 @@ from shmtensor._values import device_number
 from shmtensor.errors import CudaError
 
 __all__ = ["Event", "device_count", "get_sync", "ipc_collect", "is_available", "set_sync", "synchronize"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def is_available() -> bool:

@@ -19,10 +19,7 @@ __all__ = [
     "ShmTensorError",
     "StaleHandleError",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class ShmTensorError(Exception):

@@ -41,10 +41,7 @@ __all__ = [
     "reduce_shared",
     "reduce_storage",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def reduce_storage(storage: Storage) -> Any:

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from shmtensor._backend import Backend
 
 __all__ = ["Storage"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class Storage(_core.StorageBase):

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from shmtensor.storage import Storage
 
 __all__ = ["Tensor"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class Tensor(Views, Protocols, metaclass=HidesHints):

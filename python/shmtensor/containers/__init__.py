@@ -6,7 +6,4 @@ from shmtensor.containers._dict import SharedDict
 from shmtensor.containers._list import SharedList
 
 __all__ = ["SharedDict", "SharedList"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

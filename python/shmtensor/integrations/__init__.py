@@ -15,7 +15,4 @@ from __future__ import annotations
 from shmtensor.integrations._registry import install, uninstall
 
 __all__ = ["install", "uninstall"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

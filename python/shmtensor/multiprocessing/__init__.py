@@ -134,11 +134,7 @@ __all__ = [
     "spawn",
     "start_processes",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 # Imported when they are first used: each worker that imports its main module imports this one.
 _MODULES = {

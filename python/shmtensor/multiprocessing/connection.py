@@ -20,12 +20,9 @@ if TYPE_CHECKING:
     from shmtensor.storage import Storage
 
 __all__ = ["Pipe", "PipeEnd"]
+__dir__ = __all__.copy
 
 _MOST_BYTES = 64 * 1024 * 1024  # that were sent and not received, in each direction
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -17,13 +17,9 @@ if TYPE_CHECKING:  # late, since few processes make more than one kind of these
     from shmtensor.multiprocessing import synchronize as _synchronize
 
 __all__ = ["DefaultContext", "ForkContext", "ForkServerContext", "ServerContext", "SpawnContext"]
-
+__dir__ = __all__.copy
 
 _Channel = TypeVar("_Channel")
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -18,10 +18,7 @@ __all__ = [
     "TaskTimeout",
     "WorkerLost",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class ProcessException(ShmTensorError, ProcessError):  # noqa: N818  # torch's name

@@ -35,16 +35,13 @@ if TYPE_CHECKING:
     from shmtensor.multiprocessing._pool.options import TaskOptions
 
 __all__ = ["Pool", "TaskResult"]
+__dir__ = __all__.copy
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
 _NO_LIMIT = 1 << 62  # bytes: tasks are bounded by `Room`, and results are always taken
 _ANSWER = 10.0  # seconds, at most, until a message of the pool's process to itself is received
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -25,15 +25,12 @@ if TYPE_CHECKING:
     from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
+__dir__ = __all__.copy
 
 _EXECUTOR = "concurrent.futures.process"  # no other process would end its workers, which wait for tasks
 _process: Any = multiprocessing.process
 _DEFAULTS = "file_descriptor", 64 * 1024  # the settings of a new process
 _KILL_TIMEOUT = 5.0  # in seconds: a process that is blocked in the kernel does not end by SIGKILL
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -19,14 +19,11 @@ if TYPE_CHECKING:
     from shmtensor.multiprocessing.errors import ProcessException
 
 __all__ = ["ProcessContext"]
+__dir__ = __all__.copy
 
 _LOGGER = "shmtensor.multiprocessing.spawn"
 _TERMINATE_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL if there is no grace period
 _KILL_TIMEOUT = 5.0  # a process that is blocked in the kernel does not end by SIGKILL
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class ProcessContext:

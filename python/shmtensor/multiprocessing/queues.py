@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

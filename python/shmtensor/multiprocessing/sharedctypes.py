@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from shmtensor.storage import Storage
 
 __all__ = ["Array", "RawArray", "RawValue", "Value", "copy", "synchronized"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -31,10 +31,7 @@ __all__ = [
     "spawn",
     "start_processes",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ from shmtensor.multiprocessing._default_method import get_default
 from shmtensor.multiprocessing._lifetime.native_threads import other_threads_run
 
 __all__ = ["Decision", "Facts", "decide", "explain_start_method", "own_process", "resolve"]
+__dir__ = __all__.copy
 
 VARIABLE = "SHMTENSOR_START_METHOD"
 _METHODS = ("fork", "spawn", "forkserver", "server")
@@ -27,10 +28,6 @@ _HOW = (
 )
 _owned = False
 _warned = False
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 class Facts(NamedTuple):
