@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from bench.model import Case, Goal, Measure, Probe, Row, Samples
+from bench.model import Case, Goal, Measure, Probe
 from bench.options import Options
 from bench.peers import load_peer
 from bench.rows import rows_of
@@ -56,16 +56,14 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     yield measure
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return rows_of(samples, ["4 KiB"], PEERS_HERE, "shared", base="private", goals={"4 KiB": Goal(1.5)})
-
-
 CASE = Case(
     name="alloc",
     summary="make an uninitialized tensor of 4 KiB and release it",
     peers=PEERS_HERE,
     variants=lambda _peer, _options: ["4 KiB"],
     probe=_probe,
-    rows=_rows,
+    rows=lambda samples: rows_of(
+        samples, ["4 KiB"], PEERS_HERE, "shared", base="private", goals={"4 KiB": Goal(1.5)}
+    ),
     baseline="np.empty of the same size",
 )

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from bench.consumer import BASELINE, consumer_process
-from bench.model import Case, Goal, Measure, Probe, Row, Samples
+from bench.model import Case, Goal, Measure, Probe
 from bench.options import Options
 from bench.peers import Peer, load_peer
 from bench.rows import rows_many_beside_few
@@ -58,17 +58,15 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         yield measure
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return rows_many_beside_few(samples, *_variants("", Options()), CASE.peers, Goal(1.1, "ratio"))
-
-
 CASE = Case(
     name="crowd",
     summary="make, hand over and release 4 KiB while 62 other processes share tensors with the producer",
     peers=("shmtensor", "shmtensor-fs"),
     variants=_variants,
     probe=_probe,
-    rows=_rows,
+    rows=lambda samples: rows_many_beside_few(
+        samples, *_variants("", Options()), CASE.peers, Goal(1.1, "ratio")
+    ),
     baseline="two processes alone",
     rounds=5,
 )

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
+from bench.rows import rows_of
 from bench.timing import per_call
 
 WORKERS = 2
@@ -117,20 +119,11 @@ def _probe(peer: str, _options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant in (ONE, MANY, SAME, ENDLESS):
-        for peer in CASE.peers:
-            if not samples.has(peer, variant):
-                continue
-            seconds = samples.values(peer, variant, "seconds")
-            if variant == ENDLESS:
-                goal = Goal(1.2, of="ratio") if peer == "shmtensor" else None
-                ratio = Summary.of([one / IDEAL for one in seconds]).median
-                rows.append(Row(variant, peer, "s", Summary.of(seconds), ratio, goal))
-            else:
-                unit, scale = ("ms", 1e3) if variant == SAME else ("us", 1e6)
-                rows.append(Row(variant, peer, unit, Summary.of(seconds, scale)))
-    return rows
+    rows = rows_of(samples, (ONE, MANY), CASE.peers, "seconds")
+    rows += rows_of(samples, [SAME], CASE.peers, "seconds", unit="ms", scale=1e3)
+    goals = {ENDLESS: Goal(1.2, of="ratio")}
+    ended = rows_of(samples, [ENDLESS], CASE.peers, "seconds", unit="s", scale=1, goals=goals)
+    return rows + [replace(row, ratio=row.summary.median / IDEAL) for row in ended]
 
 
 CASE = Case(

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from bench.consumer import BASELINE, consumer_process
-from bench.model import Case, Measure, Probe, Row, Samples
+from bench.model import Case, Measure, Probe
 from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
@@ -52,17 +52,13 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         yield measure
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return rows_beside_bytes(samples, _variants("", Options()), CASE.peers)
-
-
 CASE = Case(
     name="fanout",
     summary="a fresh tensor of 1 MiB to several workers, a queue each, until all have acknowledged",
     peers=(*MULTIPROCESSING_PEERS, "faster-fifo"),
     variants=_variants,
     probe=_probe,
-    rows=_rows,
+    rows=lambda samples: rows_beside_bytes(samples, _variants("", Options()), CASE.peers),
     baseline="64 bytes to as many",
     rounds=7,
 )

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from bench.consumer import BASELINE, consumer_process
-from bench.model import Case, Measure, Probe, Row, Samples
+from bench.model import Case, Measure, Probe
 from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, Peer, load_peer
 from bench.rows import rows_beside_bytes
@@ -99,17 +99,13 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     shared.close()
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return rows_beside_bytes(samples, _variants("", Options()), CASE.peers, "us each")
-
-
 CASE = Case(
     name="grid",
     summary=f"producers to consumers on one queue, {MESSAGES} fresh tensors of 64 KiB in all, not pinned",
     peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
-    rows=_rows,
+    rows=lambda samples: rows_beside_bytes(samples, _variants("", Options()), CASE.peers, "us each"),
     baseline="64 bytes for each",
     rounds=7,
 )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.consumer import BASELINE, consumer_process
-from bench.model import Case, Goal, Measure, Probe, Row, Samples
+from bench.model import Case, Goal, Measure, Probe
 from bench.options import Options
 from bench.peers import load_peer
 from bench.rows import rows_many_beside_few
@@ -40,17 +40,13 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         live.clear()
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return rows_many_beside_few(samples, *VARIANTS, CASE.peers, Goal(1.1, "ratio"))
-
-
 CASE = Case(
     name="live",
     summary="make, hand over and release 4 KiB while other blocks are live",
     peers=("shmtensor", "shmtensor-fs"),
     variants=lambda _peer, _options: VARIANTS,
     probe=_probe,
-    rows=_rows,
+    rows=lambda samples: rows_many_beside_few(samples, *VARIANTS, CASE.peers, Goal(1.1, "ratio")),
     baseline="one live block",
     rounds=7,
 )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench.consumer import BASELINE
-from bench.model import Case, Measure, Probe, Row, Samples
+from bench.model import Case, Measure, Probe
 from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
@@ -58,17 +58,13 @@ def _probe(peer_name: str, _options: Options) -> Iterator[Probe]:
         yield measure
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return rows_beside_bytes(samples, _variants("", Options()), CASE.peers, "us each")
-
-
 CASE = Case(
     name="pool",
     summary=f"Pool({WORKERS}).map over {TASKS} arrays, one per task",
     peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
-    rows=_rows,
+    rows=lambda samples: rows_beside_bytes(samples, _variants("", Options()), CASE.peers, "us each"),
     baseline="64 bytes for each",
     rounds=7,
 )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from bench.cases.handover import send_fresh
 from bench.consumer import BASELINE, consumer_process
-from bench.model import Case, Measure, Probe, Row, Samples
+from bench.model import Case, Measure, Probe
 from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
@@ -43,17 +43,13 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         yield measure
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return rows_beside_bytes(samples, _variants("", Options()), CASE.peers)
-
-
 CASE = Case(
     name="processor",
     summary="processor time of making, handing over and releasing a tensor, both sides together",
     peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
-    rows=_rows,
+    rows=lambda samples: rows_beside_bytes(samples, _variants("", Options()), CASE.peers),
     baseline="64 bytes the same way",
     rounds=7,
 )

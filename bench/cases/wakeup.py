@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.consumer import BASELINE, consumer_process
-from bench.model import Case, Measure, Probe, Row, Samples
+from bench.model import Case, Measure, Probe
 from bench.options import Options
 from bench.peers import load_peer
 from bench.rows import rows_of
@@ -78,17 +78,13 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         yield measure
 
 
-def _rows(samples: Samples) -> list[Row]:
-    return rows_of(samples, _variants("", Options()), CASE.peers, "time", base="futex")
-
-
 CASE = Case(
     name="wakeup",
     summary="a message and its answer if the other process sleeps, or shares the processor",
     peers=("shmtensor-queue", "shmtensor", "pickle", "torch-fd", "faster-fifo"),
     variants=_variants,
     probe=_probe,
-    rows=_rows,
+    rows=lambda samples: rows_of(samples, _variants("", Options()), CASE.peers, "time", base="futex"),
     baseline="futexes in C",
     rounds=7,
 )
