@@ -18,6 +18,7 @@ from shmtensor._log import log_event
 from shmtensor._threshold import is_large
 from shmtensor.creation import zeros
 from shmtensor.errors import OutOfSharedMemory
+from shmtensor.integrations import _borrowing
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -84,6 +85,17 @@ def put_back(frames: list[Any], pieces: list[Piece]) -> None:
         for number, size in enumerate(sizes, first):
             frames[number] = view[end : end + size]
             end += size
+
+
+def dump_message(message: Message) -> bytes:
+    """Return the last frame. Its handles have no tickets and keep nothing allocated."""
+    return _borrowing.dumps(message)
+
+
+def load_message(frame: Any) -> Message:
+    """Return the argument of `dump_message`; StaleHandleError if the sender has released a block."""
+    message: Message = _borrowing.loads(frame)
+    return message
 
 
 def _bytes_of(frame: Any) -> Bytes | None:

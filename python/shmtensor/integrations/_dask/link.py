@@ -6,8 +6,7 @@ import threading
 from typing import Any
 
 from shmtensor.errors import ShmTensorError, StaleHandleError
-from shmtensor.integrations import _borrowing
-from shmtensor.integrations._dask.frames import Message, put_back, take_out
+from shmtensor.integrations._dask.frames import Message, dump_message, load_message, put_back, take_out
 from shmtensor.integrations._dask.membership import withdraw
 
 
@@ -38,7 +37,7 @@ class Link:
         with self._lock:
             if not self._closed:
                 self._unread.append(message)
-        return [*frames, _borrowing.dumps(message)]
+        return [*frames, dump_message(message)]
 
     def restore(self, frames: list[Any]) -> list[Any]:
         """Return the frames of the next message of the other end, with their buffers.
@@ -54,7 +53,7 @@ class Link:
         if not len(last):
             return frames
         try:
-            message: Message = _borrowing.loads(last)
+            message = load_message(last)
         except StaleHandleError as error:
             msg = "the sender of a message has ended, or has closed the connection"
             raise EOFError(msg) from error
