@@ -135,21 +135,20 @@ class MemoryMonitor:
     """
 
     def __init__(self, pids: Iterable[int] | None = None) -> None:
-        self._pids = None if pids is None else list(pids)
+        self._with_tree = pids is None
+        self._pids = list(pids or ())
         self._start = time.monotonic()
         self._history: list[tuple[float, dict[int, ProcessMemory]]] = []
 
     def add(self, pid: int) -> None:
         """Add a process to the monitor."""
-        if self._pids is None:
-            self._pids = [os.getpid()]
         self._pids.append(pid)
 
     def measure(self) -> dict[int, ProcessMemory]:
         """Measure all processes that live, add the result to the history, and return it by pid."""
-        pids = process_tree(os.getpid()) if self._pids is None else self._pids
+        tree = process_tree(os.getpid()) if self._with_tree else []
         found = {}
-        for pid in pids:
+        for pid in dict.fromkeys(tree + self._pids):
             with suppress(ProcessLookupError):  # it has ended
                 found[pid] = process_memory(pid)
         self._history.append((time.monotonic() - self._start, found))

@@ -93,7 +93,8 @@ def test_monitor_follows_process_tree_and_removes_exited() -> None:
     try:
         assert child.pid in memory.process_tree(os.getpid())
         monitor = memory.MemoryMonitor()
-        assert {os.getpid(), child.pid} <= set(monitor.measure())
+        monitor.add(os.getppid())
+        assert {os.getpid(), child.pid, os.getppid()} <= set(monitor.measure())
         named = memory.MemoryMonitor([os.getpid()])
         named.add(child.pid)
         assert set(named.measure()) == {os.getpid(), child.pid}
