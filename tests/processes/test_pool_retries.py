@@ -14,6 +14,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor.futures import ProcessPoolExecutor
+from shmtensor.multiprocessing._pool.buffered import buffered
 from tests.helpers.children import wait_until
 
 WAIT = 60.0
@@ -181,3 +182,23 @@ def test_abandoned_iterator_holds_up_no_other_call() -> None:
 def test_size_of_the_buffer_is_checked(bad: int) -> None:
     with mp.Pool(1) as pool, pytest.raises(ValueError, match=r"^buffersize must be at least 1"):
         pool.imap(abs, [1], buffersize=bad)
+
+
+def test_interrupt_frees_no_place_of_buffersize() -> None:
+    class Results:
+        def __init__(self, items) -> None:
+            self.items, self.is_interrupted = items, True
+
+        def __next__(self):
+            if self.is_interrupted:
+                self.is_interrupted = False
+                raise KeyboardInterrupt
+            return next(self.items)
+
+    results = buffered(Results, range(3), 1, 1)
+    with pytest.raises(KeyboardInterrupt):
+        next(results)
+    assert next(results) == 0
+    free = results._room._free
+    assert free.acquire(blocking=False)
+    assert not free.acquire(blocking=False)

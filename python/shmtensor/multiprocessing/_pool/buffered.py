@@ -75,15 +75,17 @@ class _Results:
 
     def next(self, timeout: float | None = None) -> Any:
         """Return the next result; see `multiprocessing.pool.IMapIterator`."""
-        has_result = True
         try:
-            return next(self._results) if timeout is None else self._results.next(timeout)
+            result = next(self._results) if timeout is None else self._results.next(timeout)
         except TimeoutError as error:
-            has_result = error.__cause__ is not None  # it is the exception of a task
-            raise
-        finally:
-            if has_result:
+            if error.__cause__ is not None:  # it is the exception of a task
                 self._room.add()
+            raise
+        except Exception:
+            self._room.add()
+            raise
+        self._room.add()  # not if a signal handler has raised
+        return result
 
     def __del__(self) -> None:
         self._room.is_abandoned = True  # the thread puts no more of its tasks, but those of others
