@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -11,7 +12,9 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_command, write_program
+from shmtensor.multiprocessing._lifetime import fork
+from shmtensor.multiprocessing._pool import workers
+from tests.helpers.children import run_command, wait_until, write_program
 
 WAIT = 60.0
 
@@ -85,6 +88,68 @@ def test_pool_that_loses_its_only_worker_for_good_fails_the_waiting_tasks() -> N
         with pytest.raises(mp.WorkerLost, match="no worker can run double"):
             pool.apply_async(double, (2,)).get(WAIT)
         assert starts[0] == 4
+
+
+def no_forks(monkeypatch, count: int) -> None:
+    """Let the next starts of processes fail."""
+    launch, left = fork.Popen._launch, [count]
+
+    def raises(popen, process) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise BlockingIOError(errno.EAGAIN, "no processes are left")
+        launch(popen, process)
+
+    monkeypatch.setattr(fork.Popen, "_launch", raises)
+
+
+def lose_worker(pool) -> None:
+    with pytest.raises(mp.WorkerLost, match="result of kill is lost"):
+        pool.apply_async(os.kill, (pool._pool[-1].pid, signal.SIGKILL)).get(WAIT)
+
+
+def test_worker_that_cannot_be_started_at_once_is_started_later(monkeypatch, caplog) -> None:
+    """Regression: the thread that starts workers ended, and all tasks waited indefinitely."""
+    with mp.get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(double, (2,)).get(WAIT) == 4
+        no_forks(monkeypatch, 2)
+        lose_worker(pool)
+        assert pool.apply_async(double, (2,)).get(WAIT) == 4
+        assert "PoolWorker" in pool._pool[0].name
+        lose_worker(pool)
+        assert pool.apply_async(double, (2,)).get(WAIT) == 4
+    assert caplog.text.count("cannot be started: [Errno 11] no processes are left") == 2
+
+
+def test_pool_without_a_worker_that_can_be_started_fails_its_tasks(monkeypatch) -> None:
+    monkeypatch.setattr(workers, "_PAUSES", (0.01, 0.01))
+    with mp.get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(double, (2,)).get(WAIT) == 4
+        no_forks(monkeypatch, 2)
+        lose_worker(pool)
+        reason = "could be started: BlockingIOError: .* no processes are left; the last one, .* SIGKILL"
+        for _ in range(2):
+            with pytest.raises(mp.WorkerLost, match=reason):
+                pool.apply_async(double, (2,)).get(WAIT)
+
+
+def test_pool_goes_on_without_a_worker_that_cannot_be_started(monkeypatch) -> None:
+    monkeypatch.setattr(workers, "_PAUSES", (0.01, 0.01))
+    with mp.get_context("fork").Pool(2) as pool:
+        assert pool.map_async(double, range(9), 1).get(WAIT) == [*range(0, 18, 2)]
+        no_forks(monkeypatch, 2)
+        pool._pool[1].kill()
+        wait_until(lambda: [worker.exitcode for worker in pool._pool] == [None, 1], what="one worker")
+        assert pool.map_async(double, range(9), 1).get(WAIT) == [*range(0, 18, 2)]
+        pool._pool[0].kill()  # now both are replaced
+        wait_until(lambda: [worker.is_alive() for worker in pool._pool] == [True] * 2, what="two workers")
+        assert pool.map_async(double, range(9), 1).get(WAIT) == [*range(0, 18, 2)]
+
+
+def test_first_worker_that_cannot_be_started_is_the_callers_error(monkeypatch) -> None:
+    no_forks(monkeypatch, 1)
+    with pytest.raises(BlockingIOError, match="no processes are left"):
+        mp.get_context("fork").Pool(1)
 
 
 @pytest.mark.thorough

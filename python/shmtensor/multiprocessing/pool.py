@@ -56,7 +56,8 @@ class Pool(pool.Pool):
     `UnpicklingError` of that task. What a callback raises is reported by `threading.excepthook`.
 
     If three workers end one after the other before they can take a task, as by an initializer that raises, no
-    more are started, and all tasks fail with `WorkerLost`.
+    more are started, and all tasks fail with `WorkerLost`. If the system starts no process for about a second,
+    the pool continues without that worker until another one ends; without any worker, all tasks fail likewise.
 
     A large array that is an argument of several tasks, as in a `functools.partial`, is copied for the first
     one, and once more for all others while it is not changed; each task has it as its own. That copy is freed
@@ -86,12 +87,16 @@ class Pool(pool.Pool):
         context: Any = self._ctx
         method = context.get_start_method()
         self._inqueue, self._outqueue = (_queue(context, kind) for kind in ("tasks", "results"))
-        workers = Workers(self._inqueue, self._outqueue)
+        self._workers = workers = Workers(self._inqueue, self._outqueue)
         self._tasks = tasks = Tasks(self._inqueue, self._outqueue, workers, method)
         self._quick_put, self._quick_get = tasks.put, tasks.next_result
         self.Process = workers.new  # type: ignore[assignment, method-assign]
         self._ctx: Any = copy.copy(context)
         self._ctx.SimpleQueue = _Notifier
+
+    def _repopulate_pool(self) -> None:
+        super()._repopulate_pool()  # type: ignore[misc]  # of a first worker, the caller gets the error
+        self.Process = self._workers.replace  # type: ignore[assignment, method-assign]
 
     def apply_async(  # type: ignore[override]
         self,

@@ -273,7 +273,9 @@ class Tasks:
         worker, failure = self._workers.last_failed, self._start_failure
         assert worker is not None
         reason = "several workers ended one after the other before they could take a task"
-        if failure is not None:
+        if self._workers.start_error is not None:
+            reason = f"no other one could be started: {describe(self._workers.start_error)}"
+        elif failure is not None:
             reason += f": the initializer raised {failure.cause}"
         elif worker.exitcode == 1 and self._method in {"spawn", "forkserver"}:
             reason += f": see their standard error; {advice_on_main(self._method)}"

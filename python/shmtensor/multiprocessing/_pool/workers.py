@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ A notice is a number, for which no memory is allocated: a worker may have been k
 """
 _START = 10.0  # seconds, at most, until the start of a worker that runs a task returns
 _MOST_FAILURES = 3  # of workers one after another before they could take a task
+_PAUSES = (0.05, 0.2, 0.75, 0.0)  # seconds after each attempt to start a worker in place of another
 
 
 class Workers:
@@ -48,6 +50,8 @@ class Workers:
         self._one_was_ready = False
         self.ended: dict[int, BaseProcess] = {}  # by the position of the task
         self.last_failed: BaseProcess | None = None  # if none is started any more
+        self.start_error: Exception | None = None  # if a worker that has ended could not be replaced
+        self._last_ended: BaseProcess | None = None
 
     def count(self) -> int:
         """Return the number of workers."""
@@ -92,6 +96,32 @@ class Workers:
         self._starting.add(rank)
         return worker
 
+    def replace(self, context: Any, *, target: Any, args: Any) -> Any:
+        """Return what starts a process in place of those that have ended, if one can be started.
+
+        After a few attempts, as memory for it may be short for a moment only, the others go on without it
+        until another one ends. If there is none, all tasks fail.
+        """
+        return _Replacement(partial(self._start, context, target, args))
+
+    def _start(self, context: Any, target: Any, args: Any) -> Any:
+        for pause in _PAUSES:
+            worker = self.new(context, target=target, args=args)
+            worker.name, worker.daemon = worker.name.replace("Process", "PoolWorker"), True
+            try:
+                worker.start()
+            except Exception as error:
+                self.start_error = error
+                self._workers = {rank: each for rank, each in self._workers.items() if each is not worker}
+                log_event(f"a worker of a pool cannot be started: {error}")
+                time.sleep(pause)
+            else:
+                return worker
+        if not self._workers:
+            self.last_failed = self._last_ended
+            self._results.put(NONE_STARTS)
+        return _NoWorker(1)
+
     def _notice_ends(self) -> None:
         ended = [(rank, worker) for rank, worker in self._workers.items() if worker.exitcode is not None]
         if not ended:
@@ -104,6 +134,7 @@ class Workers:
             self.running.clear_claim(rank)
             claims[rank] = 0
             del self._workers[rank]
+            self._last_ended = worker
             # A worker claims a task before it counts it as taken.
             if 0 < claim <= taken and claim not in claims:
                 self.ended[claim - 1] = worker
@@ -131,9 +162,12 @@ class Workers:
 
 
 class _NoWorker:
-    """Takes the place of a worker that is not started; it does not end before the pool."""
+    """Takes the place of a worker that is not started; unless it has an exit code, it ends with the pool."""
 
-    name, daemon, pid, exitcode = "", True, None, None
+    name, daemon, pid = "", True, None
+
+    def __init__(self, exitcode: int | None = None) -> None:
+        self.exitcode = exitcode
 
     def start(self) -> None:
         pass
@@ -142,3 +176,20 @@ class _NoWorker:
 
     def is_alive(self) -> bool:
         return False
+
+
+class _Replacement:
+    """A worker in the standard library's list, which names and starts it."""
+
+    name, daemon = "", True
+    _worker: Any = None
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+
+    def start(self) -> None:
+        self._worker = self._start()
+        self.name = self._worker.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._worker, name)
