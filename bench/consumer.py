@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.options import Options
-from bench.peers import Peer, load_peer
 
 BASELINE = bytes(64)
 """The message whose hand-over is the baseline of all others."""
 
-Server = Callable[[Peer, Any, Any], None]
+Server = Callable[[Any, Any, Any], None]
+"""What a consumer runs, with its `Peer` and two queues."""
 
 
-def acknowledge(peer: Peer, inbox: Any, outbox: Any) -> None:
+def acknowledge(peer: Any, inbox: Any, outbox: Any) -> None:
     """Receive messages, release their tensors and acknowledge them, until None is received."""
     while (message := inbox.get()) is not None:
         if type(message) is list:
@@ -28,9 +28,8 @@ def acknowledge(peer: Peer, inbox: Any, outbox: Any) -> None:
         outbox.put(b"")
 
 
-def _serve(peer_name: str, serve: Server, inbox: Any, outbox: Any, options: Options) -> None:
+def _serve(peer: Any, serve: Server, inbox: Any, outbox: Any, options: Options) -> None:
     options.place(1)
-    peer = load_peer(peer_name)
     outbox.put("ready")
     serve(peer, inbox, outbox)
 
@@ -38,12 +37,12 @@ def _serve(peer_name: str, serve: Server, inbox: Any, outbox: Any, options: Opti
 class ConsumerProcess:
     """The producer's view of the consumer."""
 
-    def __init__(self, peer: Peer, options: Options, serve: Server) -> None:
+    def __init__(self, peer: Any, options: Options, serve: Server) -> None:
         context: Any = peer.context()
         self.inbox = context.SimpleQueue()
         self.outbox = context.SimpleQueue()
         self.process = context.Process(
-            target=_serve, args=(peer.name, serve, self.inbox, self.outbox, options), daemon=True
+            target=_serve, args=(peer, serve, self.inbox, self.outbox, options), daemon=True
         )
         self.process.start()
         assert self.outbox.get() == "ready"
@@ -64,7 +63,7 @@ class ConsumerProcess:
 
 
 @contextmanager
-def consumer_process(peer: Peer, options: Options, serve: Server = acknowledge) -> Iterator[ConsumerProcess]:
+def consumer_process(peer: Any, options: Options, serve: Server = acknowledge) -> Iterator[ConsumerProcess]:
     """Start a consumer process; stop it at the end of the context."""
     started = ConsumerProcess(peer, options, serve)
     try:

@@ -10,15 +10,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from multiprocessing.context import BaseContext
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from bench.consumer import Server, acknowledge, consumer_process
 from bench.options import Options
-
-if TYPE_CHECKING:
-    from bench.consumer import Server
 
 Array = npt.NDArray[np.uint8]
 
@@ -45,11 +43,12 @@ class Peer:
         """Return the start method `spawn` of the peer's own multiprocessing."""
         return multiprocessing.get_context("spawn")
 
-    def consumer(self, options: Options, serve: Server | None = None) -> AbstractContextManager[Consumer]:
-        """Start a consumer on the other processor; `serve` is for one that multiprocessing connects."""
-        from bench.consumer import acknowledge, consumer_process
+    def __reduce__(self) -> Any:
+        return load_peer, (self.name,)
 
-        return consumer_process(self, options, serve or acknowledge)
+    def consumer(self, options: Options, serve: Server = acknowledge) -> AbstractContextManager[Consumer]:
+        """Start a consumer on the other processor; `serve` is for one that multiprocessing connects."""
+        return consumer_process(self, options, serve)
 
     def fresh(self, nbytes: int) -> Any:
         """Return an item of that size, uninitialized, ready to be sent."""
