@@ -56,8 +56,8 @@ class Pool(pool.Pool):
     `UnpicklingError` of that task. What a callback raises is reported by `threading.excepthook`.
 
     If three workers end one after the other before they can take a task, as by an initializer that raises, no
-    more are started, and all tasks fail with `WorkerLost`. If the system starts no process for about a second,
-    the pool continues without that worker until another one ends; without any worker, all tasks fail likewise.
+    more are started, and all tasks fail with `WorkerLost`. If the system starts no process for a second, the
+    pool continues without that worker until another one ends; without any worker, all tasks fail, too.
 
     A large array that is an argument of several tasks, as in a `functools.partial`, is copied for the first
     one, and once more for all others while it is not changed; each task has it as its own. That copy is freed
