@@ -25,6 +25,14 @@ def command_line(pid: int) -> str:
     return " ".join(word.decode(errors="replace") for word in words if word)
 
 
+def runs_this_interpreter(pid: int) -> bool:
+    """Return True if a process of this user executes the same file as this one."""
+    try:
+        return os.path.samefile("/proc/self/exe", f"/proc/{pid}/exe")
+    except OSError:  # the process is another user's, or has ended
+        return False
+
+
 def initial_variable(pid: int, name: str) -> str | None:
     """Return an environment variable with which a process began; None if it had none, or has ended."""
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor._core as _core
 from shmtensor._kept import check_kept, kept_seconds
-from shmtensor._procfs import children
+from shmtensor._procfs import children, runs_this_interpreter
 from shmtensor.errors import (
     BuildError,
     NotPublishedError,
@@ -300,7 +300,8 @@ def _warn_of_siblings() -> None:
         return
     parent = os.getppid()
     # A program that its parent executes alone has no others to share with.
-    if _runs_python(parent) and any(map(_runs_python, set(children(parent)) - {os.getpid()})):
+    siblings = set(children(parent)) - {os.getpid()}
+    if runs_this_interpreter(parent) and any(map(runs_this_interpreter, siblings)):
         _warned = True
         msg = (
             "this process builds in a session of its own, which other programs that its parent (pid "
@@ -308,13 +309,6 @@ def _warn_of_siblings() -> None:
             "variable SHMTENSOR_SESSION to the same text for all of them; if there are none, to any text"
         )
         warnings.warn(msg, RuntimeWarning, stacklevel=3)
-
-
-def _runs_python(pid: int) -> bool:
-    try:
-        return os.path.samefile("/proc/self/exe", f"/proc/{pid}/exe")
-    except OSError:  # the process is another user's, or has ended
-        return False
 
 
 def _try_to_report(lock: _core.NameLock, name: str) -> bool:

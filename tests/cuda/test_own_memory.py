@@ -45,31 +45,6 @@ def test_memory_is_found_by_its_address_on_the_device() -> None:
 
 
 @case
-def test_newest_value_is_on_the_device() -> None:
-    latest = st.Latest({"w": st.full(4, 1, device="cuda")})
-    pair = Pair(workers.follow)
-    pair.put(latest)
-    assert pair.get() == (1, "cuda:0", [1] * 4)
-    with latest.next() as value:
-        assert value["w"].device == "cuda:0"
-        value["w"].copy_(np.full(4, 2))
-    assert pair.get() == (2, "cuda:0", [2] * 4)
-    places = {latest.get()["w"].data_ptr()}
-    for number in range(3, 8):
-        with latest.next() as value:
-            value["w"].copy_(np.full(4, number))
-        assert pair.get() == (number, "cuda:0", [number] * 4)
-        places.add(value["w"].data_ptr())
-        del value
-    assert len(places) < 7, "memory of values that are not used is used again"
-    latest.set(None)
-    pair.end()
-    latest.get()
-    del latest
-    assert nothing_is_left()
-
-
-@case
 def test_round_trip_returns_the_same_memory() -> None:
     tensor = st.asarray(np.arange(6.0).reshape(2, 3), device="cuda")
     pair = Pair(workers.echo)

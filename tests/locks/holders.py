@@ -50,3 +50,11 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+def run(method: str, target: Any, *arguments: Any) -> int:
+    """Run a function in a process; return its exit code."""
+    process: Any = mp.get_context(method).Process(target=target, args=arguments)
+    process.start()
+    process.join()
+    return int(process.exitcode)

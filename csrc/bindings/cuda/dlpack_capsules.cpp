@@ -19,6 +19,16 @@ using dlpack::Versioned;
 
 // --- export ---
 
+void write_element_strides(const Tensor& tensor, std::int64_t* out) {
+  for (const std::int64_t stride : tensor.strides()) {
+    if (stride % tensor.item_size != 0) {
+      throw py::buffer_error(
+          "DLPack counts strides in elements; these strides are not a multiple of the item size");
+    }
+    *out++ = stride / tensor.item_size;
+  }
+}
+
 /// The struct, the numbers that it points to, and the storage that keeps the memory alive.
 template <typename Managed>
 struct Package {
@@ -143,6 +153,22 @@ py::tuple from_dlpack(const py::object& capsule) {
 }
 
 }  // namespace
+
+std::int64_t* element_strides_of(Tensor& tensor) {
+  if (std::int64_t* known = tensor.element_strides.load(std::memory_order_acquire)) return known;
+  auto* made = static_cast<std::int64_t*>(std::malloc((tensor.dims + 1u) * sizeof(std::int64_t)));
+  if (made == nullptr) throw std::bad_alloc();
+  try {
+    write_element_strides(tensor, made);
+  } catch (...) {
+    std::free(made);
+    throw;
+  }
+  std::int64_t* known = nullptr;
+  if (tensor.element_strides.compare_exchange_strong(known, made)) return made;
+  std::free(made);  // another thread was quicker
+  return known;
+}
 
 DlTensor describe(const Tensor& tensor, const Storage& storage, std::uint8_t code,
                   std::int64_t* shape, std::int64_t* strides) {

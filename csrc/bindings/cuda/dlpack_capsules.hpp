@@ -21,6 +21,10 @@ namespace shmtensor::python {
 /// BufferError if DLPack cannot describe the strides.
 [[nodiscard]] dlpack::Versioned* export_versioned(const Tensor& tensor, std::uint8_t code);
 
+/// Strides in elements, as DLPack counts them, which live as long as the tensor. Throws BufferError
+/// if one is not a multiple of the item size.
+[[nodiscard]] std::int64_t* element_strides_of(Tensor& tensor);
+
 /// A capsule that releases the structure unless a consumer has taken it over.
 template <typename Managed>
 [[nodiscard]] py::object in_capsule(Managed* managed) {

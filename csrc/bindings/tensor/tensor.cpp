@@ -325,32 +325,6 @@ py::object to_numpy(const Tensor& tensor) {
   return array_over(tensor, storage);
 }
 
-void write_element_strides(const Tensor& tensor, std::int64_t* out) {
-  for (const std::int64_t stride : tensor.strides()) {
-    if (stride % tensor.item_size != 0) {
-      throw py::buffer_error(
-          "DLPack counts strides in elements; these strides are not a multiple of the item size");
-    }
-    *out++ = stride / tensor.item_size;
-  }
-}
-
-std::int64_t* element_strides_of(Tensor& tensor) {
-  if (std::int64_t* known = tensor.element_strides.load(std::memory_order_acquire)) return known;
-  auto* made = static_cast<std::int64_t*>(std::malloc((tensor.dims + 1u) * sizeof(std::int64_t)));
-  if (made == nullptr) throw std::bad_alloc();
-  try {
-    write_element_strides(tensor, made);
-  } catch (...) {
-    std::free(made);
-    throw;
-  }
-  std::int64_t* known = nullptr;
-  if (tensor.element_strides.compare_exchange_strong(known, made)) return made;
-  std::free(made);  // another thread was quicker
-  return known;
-}
-
 bool is_tensor(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
 
 Tensor& to_tensor(PyObject* object) {

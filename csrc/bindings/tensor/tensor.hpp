@@ -54,13 +54,6 @@ struct Tensor {
 /// tensor was released.
 [[nodiscard]] py::object to_numpy(const Tensor& tensor);
 
-/// Writes the strides in elements, as DLPack counts them. Throws BufferError if one is not a
-/// multiple of the item size.
-void write_element_strides(const Tensor& tensor, std::int64_t* out);
-
-/// The same numbers, which live as long as the tensor.
-[[nodiscard]] std::int64_t* element_strides_of(Tensor& tensor);
-
 [[nodiscard]] bool is_numpy_integer(PyObject* object) noexcept;
 
 [[nodiscard]] bool is_tensor(PyObject* object) noexcept;

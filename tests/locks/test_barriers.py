@@ -1,0 +1,123 @@
+"""Barriers: rounds, and what breaks them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.live_resources import assert_no_leaks
+from tests.locks.holders import SECONDS, holder, kill, run, until
+
+METHODS = pytest.mark.parametrize("method", ["fork", "spawn", "server"])
+
+
+def meet(barrier: Any, times: int) -> None:
+    for _ in range(times):
+        barrier.wait(SECONDS)
+
+
+def meet_and_stay(barrier: Any) -> None:
+    barrier.wait(SECONDS)
+
+
+def wait_or_fail(barrier: Any, raised: list[str]) -> None:
+    try:
+        barrier.wait(SECONDS)
+    except threading.BrokenBarrierError as error:
+        raised.append(str(error))
+
+
+@METHODS
+def test_killed_party_breaks_the_barrier(method: str) -> None:
+    with assert_no_leaks():
+        barrier = st.Barrier(2)
+        raised: list[str] = []
+        thread = threading.Thread(target=wait_or_fail, args=(barrier, raised))
+        thread.start()
+        with holder(barrier, meet_and_stay, method) as process:
+            thread.join()
+            assert raised == []
+            thread = threading.Thread(target=wait_or_fail, args=(barrier, raised))
+            thread.start()
+            while barrier.n_waiting == 0:
+                pass
+            pid = kill(process)
+            thread.join()
+        assert raised == [f"process {pid}, which took part, was killed"]
+        assert barrier.broken
+        with pytest.raises(threading.BrokenBarrierError, match=f"process {pid}"):
+            barrier.wait()
+        barrier.reset()
+        assert not barrier.broken
+        del barrier, process, thread
+
+
+@METHODS
+def test_party_that_exits_leaves_the_barrier(method: str) -> None:
+    barrier = st.Barrier(1)
+    for _ in range(2):
+        assert run(method, meet, barrier, 3) == 0
+    assert barrier.wait() == 0
+    assert not barrier.broken
+
+
+def test_rounds_of_four_processes_are_counted() -> None:
+    barrier, context = st.Barrier(4), mp.get_context("fork")
+    ranks: list[Any] = [context.Process(target=meet, args=(barrier, 500)) for _ in range(3)]
+    for rank in ranks:
+        rank.start()
+    indices = [barrier.wait(SECONDS) for _ in range(500)]
+    for rank in ranks:
+        rank.join()
+    assert {rank.exitcode for rank in ranks} == {0}
+    assert set(indices) <= {0, 1, 2, 3}
+    assert (barrier.n_waiting, barrier.broken) == (0, False)
+
+
+def test_action_that_raises_breaks_the_barrier() -> None:
+    calls: list[int] = []
+
+    def act() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyError("action")
+
+    barrier = st.Barrier(1, act)
+    assert barrier.wait() == 0
+    with pytest.raises(KeyError, match="action"):
+        barrier.wait()
+    assert barrier.broken
+    for number in (0, 65_536):
+        with pytest.raises(ValueError, match="parties must be"):
+            st.Barrier(number)
+
+
+def test_reset_breaks_the_round_and_no_other() -> None:
+    barrier = st.Barrier(2)
+    results: list[object] = []
+
+    def wait() -> None:
+        try:
+            results.append(barrier.wait(SECONDS))
+        except threading.BrokenBarrierError as error:
+            results.append(type(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until(lambda: barrier.n_waiting == 1)
+    barrier.reset()
+    thread.join()
+    assert results == [threading.BrokenBarrierError]
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert {barrier.wait(SECONDS)} | set(results[1:]) <= {0, 1}
+    thread.join()
+    assert not barrier.broken
+    barrier.reset()
+    with pytest.raises(threading.BrokenBarrierError):
+        barrier.wait(0.01)
+    assert barrier.broken
