@@ -116,6 +116,7 @@ class Workers:
                 log_event(f"a worker of a pool cannot be started: {error}")
                 time.sleep(pause)
             else:
+                self.start_error = None
                 return worker
         if not self._workers:
             self.last_failed = self._last_ended
