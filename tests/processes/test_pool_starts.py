@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 
 import pytest
 
@@ -14,6 +15,8 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor.multiprocessing._lifetime import fork
 from shmtensor.multiprocessing._pool import workers
+from shmtensor.multiprocessing._pool.tasks import Tasks
+from shmtensor.multiprocessing._pool.worker import StartFailure
 from tests.helpers.children import run_command, wait_until, write_program
 
 WAIT = 60.0
@@ -54,6 +57,20 @@ def test_initializers_that_fail_in_a_row_end_the_pool(start_method: str, how: st
     assert sum(worker.pid is not None for worker in pool._pool) <= 2
     pool.close()
     pool.join()
+
+
+def test_message_after_the_end_is_waited_for_by_none() -> None:
+    """Regression: `join` hung if a last worker reported its failed start after the pool was closed."""
+    tasks, results = mp.SimpleQueue(), mp.SimpleQueue()
+    made = Tasks(tasks, results, workers.Workers(tasks, results), "fork")
+    results.put(None)
+    assert made.next_result() is None
+    for message in (StartFailure("ValueError", "trace"), workers.NONE_STARTS):
+        results.put(message)
+        thread = threading.Thread(target=made.next_result, daemon=True)
+        thread.start()
+        thread.join(WAIT)
+        assert not thread.is_alive()
 
 
 def fail_at_first(starts: st.Tensor, failures: int) -> None:

@@ -71,6 +71,7 @@ class Tasks:
         self._open: dict[int, _Open] = {}  # by position in the queue
         self._outcomes: deque[tuple[int, int | None, tuple[bool, Any]]] = deque()  # for the pool
         self._unsent = 0  # tasks, because no worker would take them
+        self._has_ended = False
         self._start_failure: StartFailure | None = None
         self._limits = Limits(workers)
         tasks._limits = weakref.ref(self._limits)  # type: ignore[attr-defined]  # for the end of the pool
@@ -188,7 +189,11 @@ class Tasks:
         return True
 
     def next_result(self) -> Any:
-        """Wait for a result; return it with its job and index, or None at the end."""
+        """Wait for a result; return it with its job and index, or None at the end.
+
+        After the end, None for each message without a result, as from a worker that could not start: when all
+        tasks have theirs, the standard library reads what is there, and must not wait for more.
+        """
         while not self._outcomes:
             try:
                 message = self._results.get()
@@ -196,12 +201,15 @@ class Tasks:
                 if self._results.closed:
                     raise
                 self._fail_unreadable(error)
-                continue
-            if message is None:
-                self._repeated.clear()
+            else:
+                if message is None:
+                    self._has_ended = True
+                    self._repeated.clear()
+                else:
+                    self._take(message)
+                del message
+            if self._has_ended and not self._outcomes:
                 return None
-            self._take(message)
-            del message
         return self._outcomes.popleft()
 
     def _take(self, message: Any) -> None:
