@@ -214,6 +214,8 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
                       " arrays of a process can be exported; delete some");
   }
   const Segment& segment = block.arena->segment();
+  // Before anything is counted, since this may throw.
+  const std::span<std::byte> place = block.arena->bytes(block.number, Access::read_write);
   if (facts.in_chunks) {
     const DevicePtr start = facts.base + description.offset;
     auto range = here.chunks.share(cuda::Gpu::get(facts.device), segment, *here.keeper, start,
@@ -227,7 +229,6 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
     description.handle = share_whole(here, facts);
     made.allocation = {facts.buffer_id, facts.base};
   }
-  const std::span<std::byte> place = block.arena->bytes(block.number, Access::read_write);
   const std::size_t bytes = made.chunks.size() * sizeof(cuda::ExportedChunk);
   if (place.size() < sizeof description + bytes) throw StaleHandle("a block's record is damaged");
   std::memcpy(place.data(), &description, sizeof description);
