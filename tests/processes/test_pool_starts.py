@@ -148,6 +148,7 @@ def test_pool_without_a_worker_that_can_be_started_fails_its_tasks(monkeypatch) 
         for _ in range(2):
             with pytest.raises(mp.WorkerLost, match=reason):
                 pool.apply_async(double, (2,)).get(WAIT)
+            wait_until(lambda: pool._pool[0].exitcode is None, what="the place of the worker to be taken")
 
 
 def test_pool_goes_on_without_a_worker_that_cannot_be_started(monkeypatch) -> None:

@@ -116,7 +116,8 @@ class Workers:
                 log_event(f"a worker of a pool cannot be started: {error}")
                 time.sleep(pause)
             else:
-                self.start_error = None
+                if self.last_failed is None:
+                    self.start_error = None
                 return worker
         if not self._workers:
             self.last_failed = self._last_ended
