@@ -89,13 +89,14 @@ def put_back(frames: list[Any], pieces: list[Piece]) -> None:
 
 def dump_message(message: Message) -> bytes:
     """Return the last frame. Its handles have no tickets and keep nothing allocated."""
-    return _borrowing.dumps(message)
+    # As plain tuples, since the names of the classes would be as long as all else.
+    return _borrowing.dumps((message.read, [tuple(piece) for piece in message.pieces]))
 
 
 def load_message(frame: Any) -> Message:
     """Return the argument of `dump_message`; StaleHandleError if the sender has released a block."""
-    message: Message = _borrowing.loads(frame)
-    return message
+    read, pieces = _borrowing.loads(frame)
+    return Message(read, [Piece(*piece) for piece in pieces])
 
 
 def _bytes_of(frame: Any) -> Bytes | None:
