@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "base/atomic.hpp"
 
@@ -13,7 +14,7 @@ void write_entry(MessageEntry& entry, const Outgoing& message) {
   entry.kind.store(message.kind, std::memory_order_release);
   entry.size.store(static_cast<std::uint16_t>(message.content.size()), std::memory_order_release);
   std::array<std::uint64_t, MessageEntry::kContent / 8> words{};
-  std::memcpy(words.data(), message.content.data(), message.content.size());
+  std::ranges::copy(message.content, std::as_writable_bytes(std::span(words)).begin());
   auto* const to = reinterpret_cast<std::uint64_t*>(entry.content.data());
   for (std::size_t i = 0; i * 8 < message.content.size(); ++i) {
     AtomicRef<std::uint64_t>(to[i]).store(words[i], std::memory_order_release);

@@ -53,6 +53,7 @@ class Group:
     block: int
     generation: int
     tickets: int
+    mark: int = 0  # the second of the last send, or what ends the tickets (`TicketGroup`)
 
 
 class SessionFile:
@@ -78,7 +79,9 @@ class SessionFile:
         found = []
         for word, block, mark, _next in rows[(rows[:, 0] & 0xFFFFFFFF) != 0].tolist():
             tickets = (word & 0xFFFFFFFF).bit_count()
-            found.append(Group(sender, block >> 32, block & 0xFFFFFFFF, mark >> 32, tickets))
+            found.append(
+                Group(sender, block >> 32, block & 0xFFFFFFFF, mark >> 32, tickets, mark & 0xFFFFFFFF)
+            )
         return found
 
 

@@ -78,7 +78,7 @@ class Checkpoints:
     def observe(self) -> Snapshot:
         snapshot = take_snapshot(self.state.session, self.family(), self.state.report_path)
         snapshot.allow_data_loss = self.state.allow_data_loss
-        snapshot.may_keep_tickets = self.state.allow_data_loss and self.state.has_queues
+        snapshot.may_keep_tickets = self.state.allow_data_loss  # of queues, and of pipes, which are queues
         return snapshot
 
     def wait_for_rest(self) -> None:
