@@ -52,6 +52,12 @@ def mark_of(weights: list[st.Tensor]) -> int:
     return int(weights[-1][-1:].cpu().numpy()[0])
 
 
+def note_left(found: dict[str, Any], unused: int) -> None:
+    """Fill in what is in use beyond `unused` bytes, once the driver has had time to free it."""
+    wait_until(lambda: used_bytes() <= unused, 5)
+    found["left"] = {"MiB": (used_bytes() - unused) / (1 << 20)}
+
+
 def publish(_inbox: Any, answers: Any) -> None:
     """Publish weights that are kept, and wait to be killed."""
     weights = tree()
@@ -83,16 +89,15 @@ def kept(found: dict[str, Any], write: Callable[[], None]) -> None:
             publisher.answer()
         found["kept"] = {"MiB": (used_bytes() - unused) / (1 << 20)}
         with consumer(get_context("spawn"), attach) as again:
-            mark, attached, read = map(float, again.answer().split())
+            number, attached, read = map(float, again.answer().split())
             again.process.join()
     finally:
         del os.environ["SHMTENSOR_SESSION"]
-    if mark != 7:
-        raise RuntimeError(f"the kept weights end with {mark}")
+    if number != 7:
+        raise RuntimeError(f"the kept weights end with {number}")
     if not SIMULATED:
         found["ms"] = {"attached": attached, "read": read}
-    wait_until(lambda: used_bytes() <= unused, 5)
-    found["left"] = {"MiB": (used_bytes() - unused) / (1 << 20)}
+    note_left(found, unused)
     write()
 
 
@@ -130,8 +135,7 @@ def newest(found: dict[str, Any], write: Callable[[], None]) -> None:
         found["ms"] = {"written": statistics.median(written[1:]), "read": statistics.median(read[1:])}
     del weights, latest, value, target, source
     forget()
-    wait_until(lambda: used_bytes() <= unused, 5)
-    found["left"] = {"MiB": (used_bytes() - unused) / (1 << 20)}
+    note_left(found, unused)
     write()
 
 
