@@ -5,6 +5,7 @@ import sys
 import numpy as np
 
 import shmtensor as st
+from tests.helpers.children import wait_until
 from tests.helpers.dask_programs import cluster, owner
 from tests.helpers.empty_sessions import wait_for_no_blocks
 
@@ -23,18 +24,23 @@ def change(array):
     return array
 
 
+def wait_for_blocks(number):
+    """A worker releases the mark of a message when it has read the answer to it."""
+    wait_until(lambda: st.stats()["blocks"] == number, 20, lambda: str(st.stats()))
+
+
 def use_one_copy():
     with cluster(workers=3) as (client, (first, second, third)):
         made = client.submit(ones, workers=[first])
         for worker in (second, third):
             client.submit(check, made, 1, workers=[worker], pure=False).result()
-        assert st.stats()["blocks"] == 1, st.stats()
+        wait_for_blocks(1)
         changed = client.submit(change, made, workers=[second], pure=False)
         client.submit(check, changed, 2, workers=[third], pure=False).result()
-        assert st.stats()["blocks"] == 2, st.stats()
+        wait_for_blocks(2)
         here = client.submit(change, made, workers=[first], pure=False)
         client.submit(check, here, 2, workers=[second], pure=False).result()
-        assert st.stats()["blocks"] == 3, st.stats()
+        wait_for_blocks(3)
         del made, changed, here
         wait_for_no_blocks()
 
@@ -42,10 +48,10 @@ def use_one_copy():
         client.submit(check, there, 1, workers=[second], pure=False).result()
         array = client.gather(there, direct=True)
         assert owner(array) == "view"
-        assert st.stats()["blocks"] == 1, st.stats()
+        wait_for_blocks(1)
         again = client.scatter(array, workers=[third], direct=True, hash=False)
         client.submit(check, again, 1, workers=[third], pure=False).result()
-        assert st.stats()["blocks"] == 1, st.stats()
+        wait_for_blocks(1)
         del there, again, array
 
 

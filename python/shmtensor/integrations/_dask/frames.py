@@ -47,16 +47,20 @@ class Message(NamedTuple):
 
 def take_out(frames: list[Any]) -> Message | None:
     """Replace frames by empty ones; return what has their bytes, None if there is nothing to replace."""
+    pieces = _find_pieces(frames)
+    if not pieces:
+        return None
     try:
         read = zeros(1, bool)
     except OutOfSharedMemory as error:
         log_event(f"Dask sends a message without shared memory: {error}")
         return None
-    pieces = _take_out(frames)
-    return Message(read, pieces) if pieces else None
+    for first, sizes, _ in pieces:
+        frames[first : first + len(sizes)] = [b""] * len(sizes)
+    return Message(read, pieces)
 
 
-def _take_out(frames: list[Any]) -> list[Piece]:
+def _find_pieces(frames: list[Any]) -> list[Piece]:
     pieces = []
     contents = [_bytes_of(frame) for frame in frames]
     first = 0
@@ -72,7 +76,6 @@ def _take_out(frames: list[Any]) -> list[Piece]:
             memory = None if content is None else _in_shared_memory(content)
             if memory is not None:
                 pieces.append(Piece(first, sizes, memory))
-                frames[first:last] = [b""] * (last - first)
         first = last
     return pieces
 
