@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from shmtensor.errors import OwnerDied
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -15,16 +17,20 @@ _SLICE = 0.05  # seconds from the cancellation of the task to the end of its thr
 async def wait_in_thread(attempt: Callable[[float], bool], undo: Callable[[], object]) -> None:
     """Return when a call of `attempt`, which waits for the given seconds, has returned True.
 
-    If the task is cancelled after that, `undo` is called.
+    If the task is cancelled after that, or after `attempt` has raised OwnerDied, `undo` is called.
     """
     import asyncio  # takes as long as all of this package
+
+    def leave(error: BaseException | None) -> None:
+        if error is None or isinstance(error, OwnerDied):
+            undo()
 
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
     def deliver(error: BaseException | None) -> None:
         if future.cancelled():
-            undo()
+            leave(error)
         elif error is None:
             future.set_result(None)
         else:
@@ -43,12 +49,12 @@ async def wait_in_thread(attempt: Callable[[float], bool], undo: Callable[[], ob
         try:
             loop.call_soon_threadsafe(deliver, error)
         except RuntimeError:  # the loop was closed
-            undo()
+            leave(error)
 
     threading.Thread(target=work, name="shmtensor-wait", daemon=True).start()
     try:
         await future
     except asyncio.CancelledError:
         if future.done() and not future.cancelled():
-            undo()
+            leave(future.exception())
         raise

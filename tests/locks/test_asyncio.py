@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 import shmtensor as st
+from shmtensor._tasks import wait_in_thread
 from tests.locks.holders import holder, kill, until
 
 
@@ -85,6 +87,32 @@ def test_task_is_told_of_a_death() -> None:
         assert not lock.locked()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "undone"), [(None, 1), (st.OwnerDied(1, 0.0), 1), (st.StaleHandleError("x"), 0)]
+)
+def test_cancelled_task_undoes_only_what_it_has(error: Exception | None, undone: int) -> None:
+    cancelled, undo = threading.Event(), Mock()
+
+    def attempt(_: float) -> bool:
+        assert cancelled.wait(60)
+        if error is not None:
+            raise error
+        return True
+
+    async def main() -> None:
+        task = asyncio.create_task(wait_in_thread(attempt, undo))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        cancelled.set()
+        while not no_thread_waits():
+            await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+    assert undo.call_count == undone
 
 
 def test_event_wakes_many_tasks() -> None:
