@@ -50,7 +50,7 @@ class Workers:
         self._one_was_ready = False
         self.ended: dict[int, BaseProcess] = {}  # by the position of the task
         self.last_failed: BaseProcess | None = None  # if none is started any more
-        self.start_error: Exception | None = None  # if a worker that has ended could not be replaced
+        self.start_error: Exception | None = None  # if none could be started in place of it
         self._last_ended: BaseProcess | None = None
 
     def count(self) -> int:
@@ -105,22 +105,21 @@ class Workers:
         return _Replacement(partial(self._start, context, target, args))
 
     def _start(self, context: Any, target: Any, args: Any) -> Any:
+        failure = None
         for pause in _PAUSES:
             worker = self.new(context, target=target, args=args)
             worker.name, worker.daemon = worker.name.replace("Process", "PoolWorker"), True
             try:
                 worker.start()
             except Exception as error:
-                self.start_error = error
+                failure = error
                 self._workers = {rank: each for rank, each in self._workers.items() if each is not worker}
                 log_event(f"a worker of a pool cannot be started: {error}")
                 time.sleep(pause)
             else:
-                if self.last_failed is None:
-                    self.start_error = None
                 return worker
         if not self._workers:
-            self.last_failed = self._last_ended
+            self.last_failed, self.start_error = self._last_ended, failure
             self._results.put(NONE_STARTS)
         return _NoWorker(1)
 
