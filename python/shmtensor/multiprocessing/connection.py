@@ -8,7 +8,7 @@ import os
 import sys
 from multiprocessing import connection as std
 from multiprocessing import reduction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import shmtensor._core as _core
 from shmtensor._queue.errors import QueueClosed, ShutDown
@@ -72,41 +72,40 @@ class PipeEnd(std.Connection):
 
     def fileno(self) -> int:
         """Return a descriptor that is readable while there is a message, or, of a write-only end, room."""
-        self._check_closed()
-        return _opened(self._written)._fileno_of_room() if self._read is None else self._read.fileno()
+        if (read := self._read) is not None:
+            return read.fileno()
+        return (self._written or self._refuse())._fileno_of_room()
 
     def send(self, obj: Any) -> None:
         """Send an object; tensors and large buffers in it travel as handles. On failure it is cancelled."""
-        if (written := self._written) is None:
-            self._check_closed()
-            self._check_writable()
+        written = self._written or self._refuse()
         try:
-            _opened(written).put(obj)
+            written.put(obj)
         except (ShutDown, QueueClosed) as error:
             raise self._error(error, _broken_pipe()) from None
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
-        if self._read is None:
-            self._check_closed()
-            self._check_readable()
-        is_raw, message = self._take()
-        return loads_or_release(message) if is_raw else message
-
-    def _take(self) -> tuple[bool, Any]:
+        read = self._read or self._refuse()
         try:
-            return _opened(self._read)._take()
+            is_raw, message = read._take()
         except (ShutDown, QueueClosed) as error:
             raise self._error(error, EOFError()) from None
+        return loads_or_release(message) if is_raw else message
 
     def _send_bytes(self, content: memoryview) -> None:
+        written = self._written or self._refuse()
         try:
-            _opened(self._written)._put_bytes(content if content.contiguous else bytes(content))
+            written._put_bytes(content if content.contiguous else bytes(content))
         except (ShutDown, QueueClosed) as error:
             raise self._error(error, _broken_pipe()) from None
 
     def _recv_bytes(self, most: int | None = None) -> io.BytesIO | None:
-        is_raw, message = self._take()
+        read = self._read or self._refuse()
+        try:
+            is_raw, message = read._take()
+        except (ShutDown, QueueClosed) as error:
+            raise self._error(error, EOFError()) from None
         content = message if is_raw else reduction.ForkingPickler.dumps(message)
         if most is not None and len(content) > most:
             return None
@@ -115,10 +114,18 @@ class PipeEnd(std.Connection):
         return buffer
 
     def _poll(self, timeout: float | None) -> bool:
+        read = self._read or self._refuse()
         try:
-            return _opened(self._read)._wait(timeout if timeout is None else max(timeout, 0))
+            return read._wait(timeout if timeout is None else max(timeout, 0))
         except (ShutDown, QueueClosed) as error:
             raise self._error(error, _broken_pipe()) from None
+
+    def _refuse(self) -> NoReturn:
+        # Another thread may have closed the end since the base class checked it.
+        self._check_closed()
+        self._check_readable()
+        self._check_writable()
+        raise AssertionError
 
     # Not a context manager, which would take longer than all else in `send`.
     def _error(self, error: Exception, at_end: Exception) -> Exception:
@@ -138,12 +145,6 @@ class PipeEnd(std.Connection):
 
 
 _CLOSED = "handle is closed"  # as in the standard library
-
-
-def _opened(direction: _Direction | None) -> _Direction:
-    if direction is None:  # another thread has closed the end
-        raise OSError(_CLOSED)
-    return direction
 
 
 def _broken_pipe() -> OSError:
