@@ -8,6 +8,7 @@ import os
 import signal
 
 import numpy as np
+import pytest
 
 import shmtensor as st
 from tests.helpers.children import end, running
@@ -38,10 +39,12 @@ def try_to_write(inbox, outbox) -> None:
     outbox.put((len(refused), rights, tensor.numpy().flags.writeable, tensor.storage().readonly))
 
 
-def test_receiver_s_mapping_is_not_writable(ctx, strategy) -> None:
+@pytest.mark.parametrize("made", ["before", "after"])  # a forked child has what was made before
+def test_receiver_s_mapping_is_not_writable(ctx, strategy, made) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
+    tensor = st.zeros(8)
     with running(ctx, try_to_write, inbox, outbox):
-        tensor = st.zeros(8)
+        tensor = tensor if made == "before" else st.zeros(8)
         inbox.put(tensor.as_readonly())
         assert take(outbox) == (6, "r--s", False, True)
     assert tensor.tolist() == [0] * 8
@@ -53,10 +56,12 @@ def poke(queue) -> None:
     ctypes.memset(tensor.data_ptr(), 1, 8)
 
 
-def test_write_from_c_code_faults(ctx, strategy) -> None:
+@pytest.mark.parametrize("made", ["before", "after"])
+def test_write_from_c_code_faults(ctx, strategy, made) -> None:
     queue = ctx.SimpleQueue()
+    tensor = st.zeros(8)
     with running(ctx, poke, queue) as process:
-        tensor = st.zeros(8)
+        tensor = tensor if made == "before" else st.zeros(8)
         queue.put(tensor.as_readonly())
     assert process.exitcode == -signal.SIGSEGV
     assert tensor.tolist() == [0] * 8

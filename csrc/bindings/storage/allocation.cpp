@@ -63,9 +63,9 @@ std::span<std::byte> bytes_of(Arena* arena, BlockNumber block, Access access) {
   return arena->bytes(block, access);
 }
 
-PyObject* find_object(const LocalTable::Lock& lock, Access access) noexcept {
+PyObject* find_object(const Arena& arena, const LocalTable::Lock& lock, Access access) noexcept {
   for (const Access kind : {Access::read_write, Access::read_only}) {
-    if (kind == Access::read_only && access == Access::read_write) continue;
+    if (kind != access && (access == Access::read_write || !arena.owned())) continue;
     auto* object = static_cast<PyObject*>(lock.object(kind));
     if (object != nullptr && try_incref(object)) return object;
   }
@@ -85,7 +85,7 @@ py::object wrap_block(Arena* arena, BlockNumber block, Access access) {
   PyObject* other = nullptr;
   {
     LocalTable::Lock lock(arena->local(), block);
-    other = find_object(lock, access);
+    other = find_object(*arena, lock, access);
     if (other == nullptr) arena->local().set_object(lock, access, object.ptr());
   }
   return other != nullptr ? py::reinterpret_steal<py::object>(other) : object;
@@ -95,7 +95,7 @@ py::object adopt_block(Arena* arena, BlockNumber block, Access access) {
   PyObject* known = nullptr;
   {
     LocalTable::Lock lock(arena->local(), block);
-    known = find_object(lock, access);
+    known = find_object(*arena, lock, access);
     // The object has a reference of its own, so this is not the last.
     if (known != nullptr) static_cast<void>(arena->release(lock, block));
   }

@@ -12,9 +12,11 @@ namespace shmtensor::python {
 /// A block's bytes in this process. Releases the GIL if mapping them takes a call of the system.
 [[nodiscard]] std::span<std::byte> bytes_of(Arena* arena, BlockNumber block, Access access);
 
-/// The object that this process has for a block, as a new reference, or null. A writable one serves
-/// a reader, too.
-[[nodiscard]] PyObject* find_object(const LocalTable::Lock& lock, Access access) noexcept;
+/// The object that this process has for a block, as a new reference, or null. In the process that
+/// has allocated the block, a writable one serves a reader, too; a child that was forked from that
+/// process has a writable one of blocks that are sent to it read-only.
+[[nodiscard]] PyObject* find_object(const Arena& arena, const LocalTable::Lock& lock,
+                                    Access access) noexcept;
 
 /// The object for a block, of which this call takes over one reference: the known one, or a new
 /// one, which `find_object` finds from then on.

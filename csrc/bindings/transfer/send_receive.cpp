@@ -84,7 +84,7 @@ py::object receive_storage(Session& session, const TensorReference& reference, P
   {
     LocalTable::Lock lock(arena->local(), block);
     held = arena->hold(lock, named, transit);
-    if (held) known = find_object(lock, reference.access);
+    if (held) known = find_object(*arena, lock, reference.access);
     // The object has a reference of its own, so this is not the last.
     if (known != nullptr) static_cast<void>(arena->release(lock, block));
   }

@@ -137,8 +137,7 @@ class Views(_core.TensorBase):
     def as_readonly(self) -> Self:
         """Return a view that refuses writes.
 
-        Sent to another process, it arrives in memory that is mapped read-only, unless that process has
-        mapped the same storage writable before.
+        Sent to another process, it arrives in memory that is mapped read-only.
         """
         array = self._layout()
         return self._over(array, array, readonly=True)
