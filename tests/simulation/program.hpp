@@ -47,12 +47,15 @@ struct NamedProgram {
 
 [[nodiscard]] std::vector<NamedProgram>& programs();
 
-/// Lists a program, with the arguments of its constructor, as an object with static storage.
+/// Lists a program, with its roles if it has any, as an object with static storage.
 template <typename Type>
 struct Register {
-  template <typename... Arguments>
-  Register(const char* name, Arguments... arguments) {
-    programs().push_back({name, [=] { return std::make_unique<Type>(arguments...); }});
+  explicit Register(const char* name) {
+    programs().push_back({name, [] { return std::make_unique<Type>(); }});
+  }
+  template <typename Of = Type>
+  Register(const char* name, const typename Of::Roles& roles) {
+    programs().push_back({name, [roles] { return std::make_unique<Type>(roles); }});
   }
 };
 

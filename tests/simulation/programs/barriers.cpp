@@ -155,15 +155,13 @@ class BarrierProgram final : public PrimitiveWorld {
   bool broke_ = false;
 };
 
-using BarrierRoles = BarrierProgram::Roles;
-
 const Register<BarrierProgram> barrier_programs[] = {
-    {"barrier/two parties", BarrierRoles{.rounds = 2}},
-    {"barrier/three parties", BarrierRoles{.parties = 3, .processes = 3}},
-    {"barrier/more processes", BarrierRoles{.processes = 4}},
-    {"barrier/for some time", BarrierRoles{.rounds = 2, .impatient = true}},
-    {"barrier/reset", BarrierRoles{.rounds = 2, .resets = true}},
-    {"barrier/disowned", BarrierRoles{.rounds = 2, .leaves = true}},
+    {"barrier/two parties", {.rounds = 2}},
+    {"barrier/three parties", {.parties = 3, .processes = 3}},
+    {"barrier/more processes", {.processes = 4}},
+    {"barrier/for some time", {.rounds = 2, .impatient = true}},
+    {"barrier/reset", {.rounds = 2, .resets = true}},
+    {"barrier/disowned", {.rounds = 2, .leaves = true}},
 };
 
 }  // namespace

@@ -127,31 +127,23 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
   std::uint64_t read_ = 0;  // messages up to here, if there is one reader
 };
 
-using BroadcastRoles = BroadcastProgram::Roles;
-
 const Register<BroadcastProgram> broadcast_programs[] = {
-    {"broadcast/pair", BroadcastRoles{}},
-    {"broadcast/two readers", BroadcastRoles{.readers = 2}},
-    {"broadcast/two writers", BroadcastRoles{.writers = 2}},
-    {"broadcast/leaving reader", BroadcastRoles{.messages = 3, .limit = 1, .reads = 1}},
-    {"broadcast/oldest dropped",
-     BroadcastRoles{.messages = 3, .limit = 1, .on_full = OnFull::drop_oldest}},
-    {"broadcast/bytes/pair", BroadcastRoles{.messages = 3, .max_bytes = 72}},
-    {"broadcast/bytes/idle reader",
-     BroadcastRoles{.writers = 2, .limit = 3, .max_bytes = 73, .idles = true}},
-    {"broadcast/bytes/oldest dropped", BroadcastRoles{.readers = 2,
-                                                      .messages = 3,
-                                                      .max_bytes = 73,
-                                                      .on_full = OnFull::drop_oldest,
-                                                      .idles = true}},
+    {"broadcast/pair", {}},
+    {"broadcast/two readers", {.readers = 2}},
+    {"broadcast/two writers", {.writers = 2}},
+    {"broadcast/leaving reader", {.messages = 3, .limit = 1, .reads = 1}},
+    {"broadcast/oldest dropped", {.messages = 3, .limit = 1, .on_full = OnFull::drop_oldest}},
+    {"broadcast/bytes/pair", {.messages = 3, .max_bytes = 72}},
+    {"broadcast/bytes/idle reader", {.writers = 2, .limit = 3, .max_bytes = 73, .idles = true}},
+    {"broadcast/bytes/oldest dropped",
+     {.readers = 2, .messages = 3, .max_bytes = 73, .on_full = OnFull::drop_oldest, .idles = true}},
     {"broadcast/bytes/oldest of two",
-     BroadcastRoles{.messages = 4, .on_full = OnFull::drop_oldest, .idles = true}},
-    {"broadcast/skips/alone", BroadcastRoles{.messages = 3, .limit = 1, .skips = true}},
-    {"broadcast/skips/idle",
-     BroadcastRoles{.messages = 3, .limit = 1, .idles = true, .skips = true}},
-    {"broadcast/skips/beside another", BroadcastRoles{.readers = 2, .messages = 3, .skips = true}},
-    {"broadcast/skips/two writers", BroadcastRoles{.writers = 2, .limit = 1, .skips = true}},
-    {"broadcast/shutdown", BroadcastRoles{.stops = true}},
+     {.messages = 4, .on_full = OnFull::drop_oldest, .idles = true}},
+    {"broadcast/skips/alone", {.messages = 3, .limit = 1, .skips = true}},
+    {"broadcast/skips/idle", {.messages = 3, .limit = 1, .idles = true, .skips = true}},
+    {"broadcast/skips/beside another", {.readers = 2, .messages = 3, .skips = true}},
+    {"broadcast/skips/two writers", {.writers = 2, .limit = 1, .skips = true}},
+    {"broadcast/shutdown", {.stops = true}},
 };
 
 }  // namespace

@@ -462,8 +462,6 @@ class CacheProgram : public ChannelWorld<Cache> {
   std::uint64_t last_eviction_ = 0;
 };
 
-using CacheRoles = CacheProgram::Roles;
-
 Acts get(std::uint32_t key) { return {{Do::get, key}}; }
 Acts find(std::uint32_t key) { return {{Do::find, key}}; }
 Acts add(std::uint32_t key) { return {{Do::add, key}}; }
@@ -484,46 +482,41 @@ const std::vector<std::uint32_t> kSecondTable{0, 1,  2,  3,  4,  5,  6,  7,
                                               8, 10, 12, 14, 16, 18, 20, 22};
 
 const Register<CacheProgram> cache_programs[] = {
-    {"cache/build/two", CacheRoles{.threads = {get(0), get(0)}}},
-    {"cache/build/three", CacheRoles{.threads = {get(0), get(0), get(0)}, .blocks = true}},
-    {"cache/build/threads", CacheRoles{.threads = {get(0), get(0), get(0)}, .shares = true}},
-    {"cache/build/removed",
-     CacheRoles{.threads = {get(0), get(0) + remove(0), get(0)}, .blocks = true}},
+    {"cache/build/two", {.threads = {get(0), get(0)}}},
+    {"cache/build/three", {.threads = {get(0), get(0), get(0)}, .blocks = true}},
+    {"cache/build/threads", {.threads = {get(0), get(0), get(0)}, .shares = true}},
+    {"cache/build/removed", {.threads = {get(0), get(0) + remove(0), get(0)}, .blocks = true}},
     // There is no record for one of three builds.
-    {"cache/build/many",
-     CacheRoles{.threads = {get(0) + get(2), get(1) + get(2), get(2)}, .blocks = true}},
+    {"cache/build/many", {.threads = {get(0) + get(2), get(1) + get(2), get(2)}, .blocks = true}},
     {"cache/replaced/content",
-     CacheRoles{.threads = {find(0) + find(0), replace(0) + replace(0)}, .before = {0}}},
+     {.threads = {find(0) + find(0), replace(0) + replace(0)}, .before = {0}}},
     {"cache/replaced/blocks",
-     CacheRoles{.threads = {hold(0, 0), replace(0) + replace(0)}, .blocks = true, .before = {0}}},
+     {.threads = {hold(0, 0), replace(0) + replace(0)}, .blocks = true, .before = {0}}},
     {"cache/replaced/two writers",
-     CacheRoles{.threads = {hold(0, 0), replace(0), replace(0)}, .blocks = true, .before = {0}}},
+     {.threads = {hold(0, 0), replace(0), replace(0)}, .blocks = true, .before = {0}}},
     {"cache/replaced/rivals",
-     CacheRoles{.threads = {add(0), add(0) + find(0), remove(0)}, .blocks = true, .before = {0}}},
+     {.threads = {add(0), add(0) + find(0), remove(0)}, .blocks = true, .before = {0}}},
     {"cache/replaced/cleared",
-     CacheRoles{.threads = {find(0), replace(1), {{Do::clear}}}, .blocks = true, .before = {0, 1}}},
+     {.threads = {find(0), replace(1), {{Do::clear}}}, .blocks = true, .before = {0, 1}}},
     {"cache/limit/held",
-     CacheRoles{
-         .threads = {hold(0, 1), add(2) + find(2)}, .blocks = true, .before = {0, 1}, .most = 2}},
+     {.threads = {hold(0, 1), add(2) + find(2)}, .blocks = true, .before = {0, 1}, .most = 2}},
     {"cache/limit/all held",
-     CacheRoles{.threads = {hold(0, 0), get(1)}, .blocks = true, .before = {0}, .most = 1}},
+     {.threads = {hold(0, 0), get(1)}, .blocks = true, .before = {0}, .most = 1}},
     {"cache/limit/two adders",
-     CacheRoles{
-         .threads = {add(2), add(3), hold(1, 0)}, .blocks = true, .before = {0, 1}, .most = 2}},
-    {"cache/limit/evicted", CacheRoles{.threads = {hold(1, 0), {{Do::evict}}, get(0)},
-                                       .blocks = true,
-                                       .before = {0, 1, 2},
-                                       .most = 3}},
+     {.threads = {add(2), add(3), hold(1, 0)}, .blocks = true, .before = {0, 1}, .most = 2}},
+    {"cache/limit/evicted",
+     {.threads = {hold(1, 0), {{Do::evict}}, get(0)},
+      .blocks = true,
+      .before = {0, 1, 2},
+      .most = 3}},
     {"cache/tables/second",
-     CacheRoles{.threads = {add(8) + find(9), add(9) + find(8), find(0)}, .before = kFirstTable}},
+     {.threads = {add(8) + find(9), add(9) + find(8), find(0)}, .before = kFirstTable}},
     {"cache/tables/blocks",
-     CacheRoles{
-         .threads = {add(8) + remove(8), add(8) + find(8)}, .blocks = true, .before = kFirstTable}},
-    {"cache/tables/third", CacheRoles{.threads = {add(24) + find(26), add(26) + find(24), find(22)},
-                                      .before = kSecondTable}},
-    {"cache/tables/threads", CacheRoles{.threads = {find(8), find(8) + find(0), replace(8)},
-                                        .shares = true,
-                                        .before = kFirstTable}},
+     {.threads = {add(8) + remove(8), add(8) + find(8)}, .blocks = true, .before = kFirstTable}},
+    {"cache/tables/third",
+     {.threads = {add(24) + find(26), add(26) + find(24), find(22)}, .before = kSecondTable}},
+    {"cache/tables/threads",
+     {.threads = {find(8), find(8) + find(0), replace(8)}, .shares = true, .before = kFirstTable}},
 };
 
 }  // namespace

@@ -186,21 +186,18 @@ class ConditionProgram final : public PrimitiveWorld {
   std::uint32_t went_on_ = 0;  // threads with a notification
 };
 
-using EventRoles = EventProgram::Roles;
-using ConditionRoles = ConditionProgram::Roles;
-
 const Register<EventProgram> event_programs[] = {
-    {"event/set", EventRoles{}},
-    {"event/set and cleared", EventRoles{.clears = true}},
-    {"event/two setters", EventRoles{.setters = 2, .clears = true}},
+    {"event/set", {}},
+    {"event/set and cleared", {.clears = true}},
+    {"event/two setters", {.setters = 2, .clears = true}},
 };
 const Register<ConditionProgram> condition_programs[] = {
-    {"condition/one of two", ConditionRoles{}},
-    {"condition/two of three", ConditionRoles{.waiters = 3, .first = 2}},
-    {"condition/two notifiers", ConditionRoles{.waiters = 3, .second = 1}},
-    {"condition/for some time", ConditionRoles{.impatient = 1, .second = 1}},
-    {"condition/threads", ConditionRoles{.threads = 2, .impatient = 1, .first = 2}},
-    {"condition/late threads", ConditionRoles{.waiters = 1, .threads = 2, .second = 1}},
+    {"condition/one of two", {}},
+    {"condition/two of three", {.waiters = 3, .first = 2}},
+    {"condition/two notifiers", {.waiters = 3, .second = 1}},
+    {"condition/for some time", {.impatient = 1, .second = 1}},
+    {"condition/threads", {.threads = 2, .impatient = 1, .first = 2}},
+    {"condition/late threads", {.waiters = 1, .threads = 2, .second = 1}},
 };
 
 }  // namespace

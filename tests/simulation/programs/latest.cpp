@@ -81,13 +81,11 @@ class LatestProgram : public ChannelWorld<Broadcast> {
   std::vector<std::uint64_t> seen_;  // values, by each reader
 };
 
-using LatestRoles = LatestProgram::Roles;
-
 const Register<LatestProgram> latest_programs[] = {
-    {"latest/pair", LatestRoles{}},
-    {"latest/three values", LatestRoles{.values = 3}},
-    {"latest/two readers", LatestRoles{.readers = 2}},
-    {"latest/two writers", LatestRoles{.writers = 2, .values = 1}},
+    {"latest/pair", {}},
+    {"latest/three values", {.values = 3}},
+    {"latest/two readers", {.readers = 2}},
+    {"latest/two writers", {.writers = 2, .values = 1}},
 };
 
 }  // namespace

@@ -116,13 +116,11 @@ class LockProgram final : public PrimitiveWorld {
   Guarded data_;
 };
 
-using LockRoles = LockProgram::Roles;
-
 const Register<LockProgram> lock_programs[] = {
-    {"lock/two processes", LockRoles{.rounds = 2}},
-    {"lock/three processes", LockRoles{.processes = 3}},
-    {"lock/recursive/threads", LockRoles{.threads = 2, .rounds = 2, .recursive = true}},
-    {"lock/recursive/a thread ends", LockRoles{.threads = 2, .recursive = true, .abandons = true}},
+    {"lock/two processes", {.rounds = 2}},
+    {"lock/three processes", {.processes = 3}},
+    {"lock/recursive/threads", {.threads = 2, .rounds = 2, .recursive = true}},
+    {"lock/recursive/a thread ends", {.threads = 2, .recursive = true, .abandons = true}},
 };
 
 }  // namespace

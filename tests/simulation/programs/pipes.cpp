@@ -409,52 +409,44 @@ class PipeProgram : public ChannelWorld<Queue> {
 };
 
 using enum PipeProgram::Act;
-using PipeRoles = PipeProgram::Roles;
 
 const Register<PipeProgram> pipe_programs[] = {
-    {"pipe/pair",
-     PipeRoles{.scripts = {{{send, 0}, {send, 0}}, {{receive_all, 1}}}, .ends = {{0}, {1}}}},
+    {"pipe/pair", {.scripts = {{{send, 0}, {send, 0}}, {{receive_all, 1}}}, .ends = {{0}, {1}}}},
     {"pipe/question and answer",
-     PipeRoles{.scripts = {{{send, 0}, {receive, 0}, {receive_all, 0}}, {{receive, 1}, {send, 1}}},
-               .ends = {{0}, {1}}}},
+     {.scripts = {{{send, 0}, {receive, 0}, {receive_all, 0}}, {{receive, 1}, {send, 1}}},
+      .ends = {{0}, {1}}}},
     // The sender waits for room when the receiver ends.
     {"pipe/room for one",
-     PipeRoles{.scripts = {{{send_all, 0}}, {{receive, 1}}}, .ends = {{0}, {1}}, .limit = 1}},
+     {.scripts = {{{send_all, 0}}, {{receive, 1}}}, .ends = {{0}, {1}}, .limit = 1}},
     // The sender goes on, so what no process reads any more does not wait for its end.
-    {"pipe/unread",
-     PipeRoles{.scripts = {{{send, 0}, {send, 0}, {stay}}, {{await}}}, .ends = {{0}, {1}}}},
+    {"pipe/unread", {.scripts = {{{send, 0}, {send, 0}, {stay}}, {{await}}}, .ends = {{0}, {1}}}},
     {"pipe/unread in two rings",
-     PipeRoles{.scripts = {{{send, 0}, {stay}}, {{await}}}, .ends = {{0}, {1}}, .unread = 3}},
+     {.scripts = {{{send, 0}, {stay}}, {{await}}}, .ends = {{0}, {1}}, .unread = 3}},
     {"pipe/two senders",
-     PipeRoles{.scripts = {{{send, 0}}, {{receive_all, 1}}, {{send, 0}}}, .ends = {{0}, {1}, {0}}}},
+     {.scripts = {{{send, 0}}, {{receive_all, 1}}, {{send, 0}}}, .ends = {{0}, {1}, {0}}}},
     {"pipe/two receivers",
-     PipeRoles{.scripts = {{{send, 0}, {send, 0}}, {{receive_all, 1}}, {{receive_all, 1}}},
-               .ends = {{0}, {1}, {1}}}},
+     {.scripts = {{{send, 0}, {send, 0}}, {{receive_all, 1}}, {{receive_all, 1}}},
+      .ends = {{0}, {1}, {1}}}},
     // A process has both ends, as before it starts another one.
     {"pipe/inherited",
-     PipeRoles{.scripts = {{{close, 1}, {receive_all, 0}}, {{send, 1}}}, .ends = {{0, 1}, {1}}}},
+     {.scripts = {{{close, 1}, {receive_all, 0}}, {{send, 1}}}, .ends = {{0, 1}, {1}}}},
     {"pipe/handed on",
-     PipeRoles{
-         .scripts = {{{send, 0}, {mail, 0}, {close, 0}}, {{receive_all, 1}}, {{fetch}, {send, 0}}},
-         .ends = {{0}, {1}, {}}}},
-    {"pipe/through itself", PipeRoles{.scripts = {{{send_end, 0}, {close, 0}},
-                                                  {{receive, 1}, {close, 0}, {receive_all, 1}}},
-                                      .ends = {{0}, {1}}}},
-    {"pipe/unread end",
-     PipeRoles{.scripts = {{{send_end, 0}, {close, 0}}, {}}, .ends = {{0}, {1}}}},
-    {"pipe/watch", PipeRoles{.scripts = {{{send, 0}}, {{watch, 1}}}, .ends = {{0}, {1}}}},
+     {.scripts = {{{send, 0}, {mail, 0}, {close, 0}}, {{receive_all, 1}}, {{fetch}, {send, 0}}},
+      .ends = {{0}, {1}, {}}}},
+    {"pipe/through itself",
+     {.scripts = {{{send_end, 0}, {close, 0}}, {{receive, 1}, {close, 0}, {receive_all, 1}}},
+      .ends = {{0}, {1}}}},
+    {"pipe/unread end", {.scripts = {{{send_end, 0}, {close, 0}}, {}}, .ends = {{0}, {1}}}},
+    {"pipe/watch", {.scripts = {{{send, 0}}, {{watch, 1}}}, .ends = {{0}, {1}}}},
     {"pipe/two threads",
-     PipeRoles{.scripts = {{{send, 0}, {send, 0}}, {{receive_all, 1}, {close_beside, 1}}},
-               .ends = {{0}, {1}}}},
+     {.scripts = {{{send, 0}, {send, 0}}, {{receive_all, 1}, {close_beside, 1}}},
+      .ends = {{0}, {1}}}},
     // The manager learns of the end before it finds the queue of the dead process.
     {"pipe/queues in a later arena",
-     PipeRoles{.scripts = {{{receive_all, 0}}, {{send, 1}, {send, 1}}},
-               .ends = {{0}, {1}},
-               .queues_of = 1}},
+     {.scripts = {{{receive_all, 0}}, {{send, 1}, {send, 1}}}, .ends = {{0}, {1}}, .queues_of = 1}},
     // The block of a queue is used again before a manager that has taken over finds the ends.
-    {"pipe/used again", PipeRoles{.scripts = {{{close, 0}, {renew}, {stay}}, {{close, 1}}},
-                                  .ends = {{0}, {1}},
-                                  .ends_of = 1}},
+    {"pipe/used again",
+     {.scripts = {{{close, 0}, {renew}, {stay}}, {{close, 1}}}, .ends = {{0}, {1}}, .ends_of = 1}},
 };
 
 }  // namespace

@@ -259,47 +259,42 @@ class QueueProgram : public ChannelWorld<Queue> {
   std::uint64_t settled_ = 0;  // messages after which a consumer has settled
 };
 
-using QueueRoles = QueueProgram::Roles;
-
 const Register<QueueProgram> queue_programs[] = {
-    {"queue/pair", QueueRoles{.blocks = true}},
-    {"queue/two producers", QueueRoles{.producers = 2, .blocks = true}},
+    {"queue/pair", {.blocks = true}},
+    {"queue/two producers", {.producers = 2, .blocks = true}},
     // While one has the lock, two wait for it.
-    {"queue/three producers", QueueRoles{.producers = 3}},
-    {"queue/two consumers", QueueRoles{.consumers = 2, .blocks = true}},
-    {"queue/two threads", QueueRoles{.threads = 2, .blocks = true}},
-    {"queue/room for one", QueueRoles{.messages = 3, .limit = 1}},
-    {"queue/rivals for room", QueueRoles{.producers = 2, .limit = 1}},
-    {"queue/bytes/room for one", QueueRoles{.messages = 3, .max_bytes = 8}},
-    {"queue/bytes/with blocks", QueueRoles{.producers = 2, .max_bytes = 72, .blocks = true}},
+    {"queue/three producers", {.producers = 3}},
+    {"queue/two consumers", {.consumers = 2, .blocks = true}},
+    {"queue/two threads", {.threads = 2, .blocks = true}},
+    {"queue/room for one", {.messages = 3, .limit = 1}},
+    {"queue/rivals for room", {.producers = 2, .limit = 1}},
+    {"queue/bytes/room for one", {.messages = 3, .max_bytes = 8}},
+    {"queue/bytes/with blocks", {.producers = 2, .max_bytes = 72, .blocks = true}},
     // The large message makes room for both small ones, which no process takes.
     {"queue/bytes/room for two",
-     QueueRoles{
-         .producers = 2, .messages = 1, .max_bytes = 16, .takes = 1, .unread = 1, .large = true}},
-    {"queue/one for each", QueueRoles{.consumers = 2, .takes = 1}},
-    {"queue/shutdown", QueueRoles{.stops = true}},
+     {.producers = 2, .messages = 1, .max_bytes = 16, .takes = 1, .unread = 1, .large = true}},
+    {"queue/one for each", {.consumers = 2, .takes = 1}},
+    {"queue/shutdown", {.stops = true}},
     // The first ring is full.
-    {"queue/rings/next", QueueRoles{.unread = 3}},
-    {"queue/rings/two of each",
-     QueueRoles{.producers = 2, .consumers = 2, .blocks = true, .unread = 3}},
+    {"queue/rings/next", {.unread = 3}},
+    {"queue/rings/two of each", {.producers = 2, .consumers = 2, .blocks = true, .unread = 3}},
     // The second ring is empty, and the next message belongs into its first entry: so the first one
     // is used again.
-    {"queue/rings/first again", QueueRoles{.blocks = true, .rounds = {4, 3}}},
-    {"queue/watch/two producers", QueueRoles{.producers = 2, .messages = 1, .watches = true}},
-    {"queue/watch/another consumer", QueueRoles{.consumers = 2, .watches = true}},
-    {"queue/watch/shutdown", QueueRoles{.messages = 1, .stops = true, .watches = true}},
-    {"queue/redelivery/two consumers",
-     QueueRoles{.consumers = 2, .blocks = true, .redelivers = true}},
-    {"queue/redelivery/without blocks", QueueRoles{.consumers = 2, .redelivers = true}},
+    {"queue/rings/first again", {.blocks = true, .rounds = {4, 3}}},
+    {"queue/watch/two producers", {.producers = 2, .messages = 1, .watches = true}},
+    {"queue/watch/another consumer", {.consumers = 2, .watches = true}},
+    {"queue/watch/shutdown", {.messages = 1, .stops = true, .watches = true}},
+    {"queue/redelivery/two consumers", {.consumers = 2, .blocks = true, .redelivers = true}},
+    {"queue/redelivery/without blocks", {.consumers = 2, .redelivers = true}},
     {"queue/redelivery/shutdown",
-     QueueRoles{.consumers = 2, .messages = 1, .stops = true, .redelivers = true}},
+     {.consumers = 2, .messages = 1, .stops = true, .redelivers = true}},
     // An entry that is taken is that of the next message but one.
     {"queue/redelivery/full ring",
-     QueueRoles{.consumers = 2, .blocks = true, .redelivers = true, .takes = 1, .unread = 3}},
+     {.consumers = 2, .blocks = true, .redelivers = true, .takes = 1, .unread = 3}},
     {"queue/redelivery/returned",
-     QueueRoles{.consumers = 2, .messages = 1, .redelivers = true, .returns = true}},
+     {.consumers = 2, .messages = 1, .redelivers = true, .returns = true}},
     {"queue/redelivery/join",
-     QueueRoles{.consumers = 2, .messages = 1, .redelivers = true, .joins = true, .follows = true}},
+     {.consumers = 2, .messages = 1, .redelivers = true, .joins = true, .follows = true}},
 };
 
 }  // namespace

@@ -196,27 +196,23 @@ class SemaphoreProgram final : public PrimitiveWorld {
   Guarded data_;
 };
 
-using SemaphoreRoles = SemaphoreProgram::Roles;
 using enum SemaphoreProgram::Act;
 
 const Register<SemaphoreProgram> semaphore_programs[] = {
-    {"semaphore/two processes",
-     SemaphoreRoles{.acts = {{acquire, release, acquire}, {acquire, release}}}},
+    {"semaphore/two processes", {.acts = {{acquire, release, acquire}, {acquire, release}}}},
     {"semaphore/two units",
-     SemaphoreRoles{.units = 2, .acts = {{acquire}, {acquire, release}, {acquire, release}}}},
+     {.units = 2, .acts = {{acquire}, {acquire, release}, {acquire, release}}}},
     // Two are woken. The first one may find the lock taken until its time is over.
     {"semaphore/for some time",
-     SemaphoreRoles{.units = 2,
-                    .acts = {{try_within}, {acquire}, {acquire}, {release, release}},
-                    .own = {0, 0, 0, 2}}},
+     {.units = 2,
+      .acts = {{try_within}, {acquire}, {acquire}, {release, release}},
+      .own = {0, 0, 0, 2}}},
     // One releases what the first acquires, and a third one uses the same share.
     {"semaphore/bounded/given",
-     SemaphoreRoles{.acts = {{acquire, give, acquire}, {release_given}, {acquire}},
-                    .bounded = true}},
-    {"semaphore/signals",
-     SemaphoreRoles{.units = 0, .acts = {{signal, signal}, {acquire}, {acquire}}}},
+     {.acts = {{acquire, give, acquire}, {release_given}, {acquire}}, .bounded = true}},
+    {"semaphore/signals", {.units = 0, .acts = {{signal, signal}, {acquire}, {acquire}}}},
     {"semaphore/disowned",
-     SemaphoreRoles{.units = 2, .acts = {{acquire}, {release}, {disown}}, .own = {0, 1, 1}}},
+     {.units = 2, .acts = {{acquire}, {release}, {disown}}, .own = {0, 1, 1}}},
 };
 
 }  // namespace
