@@ -1,4 +1,4 @@
-// Processes of a session that use one queue or broadcast.
+// Processes of a session that use one queue, broadcast or cache.
 #pragma once
 
 #include <chrono>
@@ -44,6 +44,14 @@ class ChannelWorld : public Program {
 
   [[nodiscard]] Session& session(std::uint32_t process) { return *processes_[process]->session; }
   [[nodiscard]] Channel& channel(std::uint32_t process) { return *processes_[process]->channel; }
+  /// Makes the process of the session a holder of the block.
+  static HeldBlock received(Session& session, const Block& made) {
+    const PinnedArena arena =
+        session.attach(made.arena->segment().number(), Strategy::file_descriptor);
+    const testing::Sent sent = testing::send(*made.arena, made.number);
+    if (!testing::receive(*arena, sent)) throw Error("the channel is gone");
+    return HeldBlock({arena.get(), made.number});
+  }
   /// As process 0 has mapped it.
   template <typename Header>
   [[nodiscard]] Header& header() {
@@ -53,11 +61,13 @@ class ChannelWorld : public Program {
     return block.arena->bytes(block.number, Access::read_write).data();
   }
 
+  /// Unless it waits, it also ends if there is nothing to take, or no room.
   template <typename Source, typename Try>
   static Attempt attempt(Source& source, ChannelCall& call, Try&& one, bool waits = true) {
     for (;;) {
       const Attempt result = one();
-      if (is_final(result) || (result == Attempt::empty && !waits)) return result;
+      const bool may_wait = result == Attempt::empty || result == Attempt::full;
+      if (is_final(result) || (may_wait && !waits)) return result;
       source.prepare(result, call, std::chrono::hours(1));
     }
   }
@@ -66,48 +76,63 @@ class ChannelWorld : public Program {
   [[nodiscard]] static std::uint64_t bytes_of_one(bool with_block) noexcept {
     return sizeof(std::uint64_t) + (with_block ? kBlock : 0);
   }
+  /// Makes a block that begins with the content of its message.
+  template <typename Content>
+  HeldBlock make_block(std::uint32_t process, const Content& content) {
+    HeldBlock block(session(process).allocate(kBlock, Strategy::file_descriptor));
+    std::memcpy(bytes_of(*block), &content, sizeof content);
+    return block;
+  }
+  /// A message of kind 1 has a block of `make_block`, one of kind 0 has none.
+  template <typename Content>
+  static Outgoing outgoing(std::uint32_t kind, const Content& content, const HeldBlock& block) {
+    return {.kind = kind,
+            .content = std::as_bytes(std::span(&content, 1)),
+            .block = *block,
+            .block_bytes = block ? kBlock : 0};
+  }
+  static Attempt put(Channel& to, const Outgoing& message) {
+    ChannelCall call(to.session());
+    return attempt(to, call, [&] { return to.try_put(message, call); });
+  }
   /// Puts a number, in the message and, if wanted, in a block of its own.
   Attempt put(std::uint32_t process, std::uint64_t number, bool with_block) {
-    HeldBlock block;
-    if (with_block) {
-      block = HeldBlock(session(process).allocate(kBlock, Strategy::file_descriptor));
-      std::memcpy(bytes_of(*block), &number, sizeof number);
-    }
-    ChannelCall call(session(process));
-    const Outgoing message{.kind = with_block ? 1u : 0u,
-                           .content = std::as_bytes(std::span(&number, 1)),
-                           .block = block ? *block : Block{},
-                           .block_bytes = with_block ? kBlock : 0};
-    Channel& to = channel(process);
-    return attempt(to, call, [&] { return to.try_put(message, call); });
+    const HeldBlock block = with_block ? make_block(process, number) : HeldBlock();
+    return put(channel(process), outgoing(with_block ? 1 : 0, number, block));
+  }
+  template <typename Source>
+  static Attempt take(Source& from, Incoming& message, bool waits = true) {
+    ChannelCall call(from.session());
+    return attempt(from, call, [&] { return from.try_take(message, call); }, waits);
   }
   /// Takes the number of the next message.
   template <typename Source>
   Attempt take(Source& from, std::uint64_t& number, bool waits = true) {
     Incoming message;
-    ChannelCall call(from.session());
-    const Attempt result = attempt(from, call, [&] { return from.try_take(message, call); }, waits);
-    if (result != Attempt::done) return result;
+    const Attempt result = take(from, message, waits);
+    if (result == Attempt::done) number = number_in(message);
+    return result;
+  }
+  std::uint64_t number_in(const Incoming& message) {
+    std::uint64_t number = 0;
     std::memcpy(&number, message.content.data(), sizeof number);
-    run_->expect((message.kind == 1) == static_cast<bool>(message.block),
+    run_->expect((message.kind != 0) == static_cast<bool>(message.block),
                  "a message lacks its block");
-    if (message.block) {
-      std::uint64_t inside = 0;
-      std::memcpy(&inside, bytes_of(*message.block), sizeof inside);
-      run_->expect(inside == number, "a message has another one's block");
-    }
-    return Attempt::done;
+    const bool is_equal =
+        message.kind != 1 || std::memcmp(bytes_of(*message.block), &number, sizeof number) == 0;
+    run_->expect(is_equal, "a message has another one's block");
+    return number;
   }
 
   /// Names the words that queues and broadcasts have in common.
   template <typename Header>
-  static void name_words_of(Header& header) {
+  static void name_words_of(Header& header, const std::string& which = "") {
     Places& places = Places::get();
-    places.name(&header.tail.lock, "tail lock");
-    places.name(&header.tail.count, "tail count");
-    places.name(&header.getters, "getters");
-    places.name(&header.putters, "putters");
-    places.name(&header.stage, "stage");
+    places.name(&header.tail.lock, "tail lock" + which);
+    places.name(&header.tail.count, "tail count" + which);
+    places.name(&header.getters, "getters" + which);
+    places.name(&header.putters, "putters" + which);
+    places.name(&header.stage, "stage" + which);
   }
 
   [[nodiscard]] std::uint64_t live_blocks() {
@@ -153,11 +178,7 @@ class ChannelWorld : public Program {
   }
 
   void open(Process& process, const Block& made) {
-    const ArenaNumber number = made.arena->segment().number();
-    const PinnedArena arena = process.session->attach(number, Strategy::file_descriptor);
-    const testing::Sent sent = testing::send(*made.arena, made.number);
-    if (!testing::receive(*arena, sent)) throw Error("the channel is gone");
-    process.block = HeldBlock({arena.get(), made.number});
+    process.block = received(*process.session, made);
     process.channel.emplace(*process.session, *process.block);
   }
 };

@@ -223,9 +223,7 @@ class QueueProgram : public ChannelWorld<Queue> {
   }
   void pass_one() {
     Incoming message;
-    ChannelCall call(session(0));
-    static_cast<void>(
-        attempt(channel(0), call, [&] { return channel(0).try_take(message, call); }));
+    static_cast<void>(take(channel(0), message));
     if (roles_.redelivers) channel(0).complete_all();
   }
 
