@@ -118,6 +118,9 @@ class Arena {
   void set_contents(BlockNumber block, const TicketContents& contents) noexcept {
     segment_->record(block).contents.store(contents.bits());
   }
+  [[nodiscard]] TicketContents contents(BlockNumber block) const noexcept {
+    return TicketContents::of(segment_->record(block).contents.load(std::memory_order_relaxed));
+  }
   [[nodiscard]] bool contains_tickets(BlockNumber block) const noexcept {
     return segment_->record(block).contents.load(std::memory_order_relaxed) != 0;
   }

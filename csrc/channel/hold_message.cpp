@@ -1,5 +1,10 @@
 #include "channel/hold_message.hpp"
 
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <span>
+
 namespace shmtensor {
 
 bool hold_message(Session& session, Arena& arena, const NamedTicket& named) {
@@ -13,6 +18,37 @@ bool hold_message(Session& session, Arena& arena, const NamedTicket& named) {
   }
   if (!held) arena.unpin_and_try_free(named.block);
   return held;
+}
+
+HeldBlock hold_contents(Session& session, const NamedTicket& named) {
+  const PinnedArena arena = session.find(named.arena);
+  if (!arena || named.block >= arena->segment().capacity() ||
+      !arena->contains_tickets(named.block) || !hold_message(session, *arena, named)) {
+    return {};
+  }
+  return HeldBlock({arena.get(), named.block});
+}
+
+void cancel_contents(Session& session, const HeldBlock& message) noexcept {
+  try {
+    const std::span<std::byte> bytes = message->arena->bytes(message->number, Access::read_write);
+    const TicketContents contents = message->arena->contents(message->number);
+    if (contents.kind != TicketContents::Kind::message || !contents.fit(bytes.size())) return;
+    for (std::uint32_t i = 0; i < contents.count; ++i) {
+      const std::byte* at = bytes.data() + contents.first + std::uint64_t{i} * contents.stride;
+      const std::optional<NamedTicket> named = reinterpret_cast<const TicketRecord*>(at)->read();
+      if (!named) continue;
+      const PinnedArena arena = session.find(named->arena);
+      if (!arena || named->block >= arena->segment().capacity() ||
+          named->ticket.sender >= kMaxSlots) {
+        return;
+      }
+      arena->cancel_send(named->block, named->generation, named->ticket);
+    }
+    message.set_contents({});
+  } catch (const std::exception&) {
+    // Address space or memory is short.
+  }
 }
 
 }  // namespace shmtensor

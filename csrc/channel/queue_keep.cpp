@@ -83,19 +83,23 @@ std::optional<std::uint32_t> Queue::first_kept_here() const {
 }
 
 // The ticket is cancelled first: if this process is killed then, the manager frees the record, and
-// the message is not received again.
+// the message is not received again. Until then, what the message refers to may be needed. It is
+// released here, because the manager may be late, and the producer fills the memory meanwhile.
 void Queue::complete(std::uint32_t number) {
   const std::uint32_t thread = (*received_)[number].exchange(0);
   if (thread == 0) return;  // it was returned when another thread closed this object
   const MessageEntry& message = kept_.message(number);
+  HeldBlock contents;
   if (const std::optional<NamedTicket> named = message.ticket.read()) {
     try {
+      contents = hold_contents(session_, *named);
       session_.cancel(*named, static_cast<Strategy>(message.strategy.load()));
     } catch (...) {
       (*received_)[number].store(thread);
       throw;
     }
   }
+  if (contents) cancel_contents(session_, contents);
   const bool was_full = !kept_.has_free();
   kept_.record(number).owner.store(0);
   wake_joiners();

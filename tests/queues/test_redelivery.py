@@ -8,13 +8,14 @@ import gc
 import os
 import queue
 import select
+import signal
 import threading
 
 import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import wait_until
+from tests.helpers.children import manager_pid, wait_until
 from tests.helpers.live_resources import assert_no_leaks, live_resources
 from tests.helpers.redelivery import ITEMS, SECONDS, kill_a_consumer, kill_after, start_consumer
 
@@ -55,6 +56,22 @@ def test_unread_and_kept_items_go_with_the_queue(item: str) -> None:
         q.get()
         del q
         gc.collect()
+
+
+def test_completed_items_are_freed_without_the_manager() -> None:
+    """A manager that is late would let a producer that waits for answers fill the memory."""
+    q = st.Queue(redeliver=True)
+    q.put((0, st.zeros(1)))
+    before = st.stats()["bytes_reserved"]
+    manager = manager_pid(st.stats()["session"])
+    os.kill(manager, signal.SIGSTOP)
+    try:
+        for number in range(50):
+            q.put((number, st.zeros(1 << 17)))
+            q.get()
+    finally:
+        os.kill(manager, signal.SIGCONT)
+    assert st.stats()["bytes_reserved"] <= before + 16 * (1 << 20)
 
 
 @pytest.mark.parametrize("item", ITEMS)
