@@ -11,24 +11,36 @@ from collections import deque
 from collections.abc import Sized
 from concurrent import futures
 from concurrent.futures import CancelledError
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import util
+from multiprocessing import process, util
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shmtensor.multiprocessing import errors
+from shmtensor.multiprocessing._pool import worker
 from shmtensor.multiprocessing._pool.naming import name_of
 from shmtensor.multiprocessing._pool.options import Progress
-from shmtensor.multiprocessing.context import default_context
+from shmtensor.multiprocessing.context import SharingContext, default_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from shmtensor.multiprocessing.pool import Pool, TaskResult
 
-__all__ = ["Future", "ProcessPoolExecutor"]
+__all__ = ["Future", "ProcessPoolExecutor", "WorkerLost"]
 
 _Result = TypeVar("_Result")
 
-_executors: weakref.WeakValueDictionary[int, ProcessPoolExecutor] = weakref.WeakValueDictionary()
+# Before the functions of `atexit`, which may remove what calls use, as the standard library's executors do.
+_AT_EXIT = 100  # the priority; that of the pools, which are terminated, is 15
+threading._register_atexit(util._run_finalizers, _AT_EXIT)  # type: ignore[attr-defined]
+
+
+class WorkerLost(errors.WorkerLost, BrokenProcessPool):
+    """The worker of a call ended before it had sent the result; see `shmtensor.multiprocessing.WorkerLost`.
+
+    The executor is not broken.
+    """
 
 
 class Future(futures.Future[_Result]):
@@ -69,7 +81,7 @@ class Future(futures.Future[_Result]):
         if isinstance(error, CancelledError) and error.__cause__ is None:  # not that of the call
             self._be_cancelled()
         else:
-            self.set_exception(error)
+            self.set_exception(_of_executor(error) if isinstance(error, errors.WorkerLost) else error)
 
 
 class ProcessPoolExecutor(futures.Executor):
@@ -85,7 +97,7 @@ class ProcessPoolExecutor(futures.Executor):
     max_workers
         The number of workers; None: of processors. They start with the first call.
     mp_context
-        What starts them, of `shmtensor.multiprocessing.get_context`; None: the default.
+        What starts them; None: the default. For one of another module, that of the same start method is used.
     initializer, initargs
         A call at the beginning of each worker.
     max_tasks_per_child
@@ -120,13 +132,14 @@ class ProcessPoolExecutor(futures.Executor):
             msg = "max_tasks_per_child must be a positive int or None"
             raise ValueError(msg)
         self._max_workers = max_workers or os.cpu_count() or 1
+        if mp_context is not None and not isinstance(mp_context, SharingContext):
+            mp_context = default_context.get_context(mp_context.get_start_method())
         self._mp_context = mp_context or default_context
-        self._arguments = initializer, initargs, max_tasks_per_child
+        self._arguments = _start_worker, (initializer, initargs), max_tasks_per_child
         self._pool: Pool | None = None
         self._is_shut_down = False
         self._lock = threading.Lock()
         self._open: set[Future[Any]] = set()
-        _executors[id(self)] = self
 
     def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> Future[_Result]:
         """Run a call in a worker; see `concurrent.futures.Executor.submit`.
@@ -141,8 +154,9 @@ class ProcessPoolExecutor(futures.Executor):
                 msg = "cannot schedule new futures after shutdown"
                 raise RuntimeError(msg)
             if self._pool is None:
-                self._pool = self._mp_context.Pool(self._max_workers, *self._arguments)
-                weakref.finalize(self, self._pool.close).atexit = False
+                self._pool = pool = self._mp_context.Pool(self._max_workers, *self._arguments)
+                weakref.finalize(self, pool.close).atexit = False
+                util.Finalize(pool, _finish, (weakref.ref(self), weakref.ref(pool)), exitpriority=_AT_EXIT)
             future: Future[_Result] = Future()
             self._open.add(future)
             future.add_done_callback(self._open.discard)
@@ -244,8 +258,14 @@ class ProcessPoolExecutor(futures.Executor):
 
     def _end_workers(self, method: str) -> None:
         self.shutdown(wait=False, cancel_futures=True)
-        for worker in list(self._pool._pool) if self._pool is not None else ():  # type: ignore[attr-defined]
-            getattr(worker, method)()
+        for one in self._processes.values():
+            getattr(one, method)()
+
+    @property
+    def _processes(self) -> dict[int, process.BaseProcess]:
+        """The workers; before Python 3.14, programs end those of the standard library by this name."""
+        pool: Any = self._pool
+        return {} if pool is None else {one.pid: one for one in list(pool._pool) if one.pid is not None}
 
 
 def _chunks(items: Iterable[tuple[Any, ...]], size: int) -> Iterator[list[tuple[Any, ...]]]:
@@ -263,11 +283,24 @@ def _run_chunk(fn: Callable[..., _Result], chunk: list[tuple[Any, ...]]) -> list
     return [fn(*arguments) for arguments in chunk]
 
 
-def _finish_all() -> None:
-    """Let the calls of executors that were not shut down end."""
-    for reference in _executors.valuerefs():  # a list, as other threads may still make executors
-        if (executor := reference()) is not None:
-            executor.shutdown()
+def _start_worker(initializer: Callable[..., object] | None, initargs: tuple[Any, ...]) -> None:
+    """Let calls start processes and raise any exception, as in workers of the standard library's executor."""
+    process.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    worker.caught = BaseException
+    if initializer is not None:
+        initializer(*initargs)
 
 
-util.Finalize(None, _finish_all, exitpriority=100)  # before the pools are terminated, whose priority is 15
+def _of_executor(error: errors.WorkerLost) -> WorkerLost:
+    made = WorkerLost(*error.args)
+    made.__cause__ = error.__cause__
+    return made
+
+
+def _finish(executor: weakref.ref[ProcessPoolExecutor], pool: weakref.ref[Pool]) -> None:
+    """Let the calls of an executor that was not shut down end, at the end of the process."""
+    if (open_one := executor()) is not None:
+        open_one.shutdown(wait=False)
+    if (running := pool()) is not None:
+        running.close()
+        running.join()

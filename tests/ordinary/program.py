@@ -6,7 +6,8 @@ Comments in its first lines direct the tests:
 - ``# methods: fork spawn``: the start methods, if not all;
 - ``# not compared: the standard library hangs``: only the drop-in runs it, with any reason. The lines that it
   must print follow at the end of the file, each after ``# > ``;
-- ``# needs: pandas``: modules that it imports.
+- ``# needs: pandas``: modules that it imports;
+- ``# executor: breaks``: it is not run with the executor of this package, with any reason.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = ["METHODS", "PROGRAMS", "Program"]
 METHODS = ("fork", "spawn", "forkserver", "server")
 FOLDER = Path(__file__).with_name("programs")
 _IMPORT = re.compile(r"^( *)(import|from) multiprocessing\b", flags=re.MULTILINE)
+_EXECUTOR = re.compile(r"^from concurrent\.futures import(?= ProcessPoolExecutor$)", flags=re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Program:
         return (self._directive("needs") or "").split()
 
     @property
+    def has_executor(self) -> bool:
+        """Return True if it is run with the executor of this package, too."""
+        return _EXECUTOR.search(self.text) is not None and self._directive("executor") is None
+
+    @property
     def is_compared(self) -> bool:
         """Return True if the standard library gives the right result, too."""
         return self._directive("not compared") is None
@@ -72,11 +79,12 @@ class Program:
         return self._run(self.path, "spawn" if method == "server" else method, timeout)
 
     def run_drop_in(
-        self, method: str, folder: Path, timeout: float = 100
+        self, method: str, folder: Path, timeout: float = 100, *, executor: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run it with its one import changed; the changed program is written into the folder."""
+        """Run it with its import changed, or also that of the executor; write that into the folder."""
         path = folder / self.path.name
-        path.write_text(changed(self.text))
+        text = changed(self.text)
+        path.write_text(_EXECUTOR.sub("from shmtensor.futures import", text) if executor else text)
         return self._run(path, method, timeout)
 
     @staticmethod

@@ -13,19 +13,21 @@ RUNS = [
     pytest.param(
         program,
         method,
-        id=f"{program.name}-{method}",
+        executor,
+        id=f"{program.name}-{method}" + executor * "-executor",
         marks=[pytest.mark.thorough] if method != program.methods[0] else [],
     )
     for program in PROGRAMS
     for method in program.methods
+    for executor in ([False, True] if program.has_executor else [False])
 ]
 
 
-@pytest.mark.parametrize(("program", "method"), RUNS)
-def test_program(program: Program, method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("program", "method", "executor"), RUNS)
+def test_program(program: Program, method: str, executor: bool, tmp_path: Path) -> None:
     if missing := [module for module in program.needs if find_spec(module) is None]:
         pytest.skip(f"needs {', '.join(missing)}")
-    ours = program.run_drop_in(method, tmp_path)
+    ours = program.run_drop_in(method, tmp_path, executor=executor)
     assert ours.returncode == 0, ours.stderr
     if not program.is_compared:
         assert ours.stdout == program.expected, ours.stderr

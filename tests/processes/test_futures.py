@@ -258,24 +258,34 @@ def add_pid(value: int) -> tuple[int, int]:
     return value, os.getpid()
 
 
-def test_program_ends_after_its_calls() -> None:
+@pytest.mark.parametrize("call", ["submit()", "child()"])
+def test_process_ends_after_its_calls(call: str) -> None:
     """Without shutdown."""
     text = output(
-        run_python("""
+        run_python(f"""
             import time
             import shmtensor.multiprocessing as mp
             from shmtensor.futures import ProcessPoolExecutor
 
             def work(i):
-                time.sleep(0.2)
+                time.sleep(0.1)
                 print(i, flush=True)
 
-            executor = ProcessPoolExecutor(1, mp.get_context("fork"))
-            for i in range(3):
-                executor.submit(work, i)
+            def submit():
+                executor = ProcessPoolExecutor(1, mp.get_context("fork"))
+                for i in range(3):
+                    executor.submit(work, i)
+
+            def child():
+                process = mp.get_context("fork").Process(target=submit)
+                process.start()
+                process.join()
+                print(process.exitcode)
+
+            {call}
         """)
     )
-    assert text.split() == ["0", "1", "2"]
+    assert text.split() == ["0", "1", "2", *(["0"] if call == "child()" else [])]
 
 
 def test_tensors_are_shared() -> None:

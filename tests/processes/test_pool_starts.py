@@ -17,6 +17,7 @@ from shmtensor.multiprocessing._lifetime import fork
 from shmtensor.multiprocessing._pool import workers
 from shmtensor.multiprocessing._pool.tasks import Tasks
 from shmtensor.multiprocessing._pool.worker import StartFailure
+from shmtensor.multiprocessing.pool import Pool
 from tests.helpers.children import run_command, wait_until, write_program
 
 WAIT = 60.0
@@ -62,7 +63,7 @@ def test_initializers_that_fail_in_a_row_end_the_pool(start_method: str, how: st
 def test_message_after_the_end_is_waited_for_by_none() -> None:
     """Regression: `join` hung if a last worker reported its failed start after the pool was closed."""
     tasks, results = mp.SimpleQueue(), mp.SimpleQueue()
-    made = Tasks(tasks, results, workers.Workers(tasks, results), "fork")
+    made = Tasks(tasks, results, workers.Workers(tasks, results, Pool.Process), "fork")
     results.put(None)
     assert made.next_result() is None
     for message in (StartFailure("ValueError", "trace"), workers.NONE_STARTS):

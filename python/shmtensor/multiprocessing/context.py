@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
     return getattr(std, name)  # everything that is not replaced here
 
 
-class _SharingContext(std.BaseContext):
+class SharingContext(std.BaseContext):
     """What every context of this package does differently from the standard library's."""
 
     Process: ClassVar[type[multiprocessing.process.BaseProcess]]
@@ -138,20 +138,20 @@ class _SharingContext(std.BaseContext):
         """Return the channel, set up for what workers of this context can read."""
         return channel
 
-    def get_context(self, method: str | None = None) -> _SharingContext:  # type: ignore[override]
+    def get_context(self, method: str | None = None) -> SharingContext:  # type: ignore[override]
         """Return the context of a start method; None: this one, or the default method's."""
         if method is None:
             return self
         return default_context.get_context(method)
 
 
-class ForkContext(_SharingContext, std.ForkContext):
+class ForkContext(SharingContext, std.ForkContext):
     """Children are forked."""
 
     Process = _process.ForkProcess
 
 
-class SpawnContext(_SharingContext, std.SpawnContext):
+class SpawnContext(SharingContext, std.SpawnContext):
     """Children are new interpreters.
 
     In torch, this name is a deprecated alias of `ProcessContext`; this package does not have that alias.
@@ -160,13 +160,13 @@ class SpawnContext(_SharingContext, std.SpawnContext):
     Process = _process.SpawnProcess
 
 
-class ForkServerContext(_SharingContext, std.ForkServerContext):
+class ForkServerContext(SharingContext, std.ForkServerContext):
     """Children are forked from a server process."""
 
     Process = _process.ForkServerProcess
 
 
-class ServerContext(_SharingContext):
+class ServerContext(SharingContext):
     """Children are forked from the worker server, which never imports the main module."""
 
     _name = "server"
@@ -179,7 +179,7 @@ class ServerContext(_SharingContext):
         return channel
 
 
-class DefaultContext(_SharingContext):
+class DefaultContext(SharingContext):
     """The context of the default start method: the standard library's, ``"server"`` or ``"auto"``.
 
     Setting a method that the standard library knows sets it there too.
@@ -187,7 +187,7 @@ class DefaultContext(_SharingContext):
 
     Process = _process.Process
 
-    def get_context(self, method: str | None = None) -> _SharingContext:  # type: ignore[override]
+    def get_context(self, method: str | None = None) -> SharingContext:  # type: ignore[override]
         """Return the context of a start method; None: of the default method, which this call fixes.
 
         ``"auto"`` chooses by the state of this process: see `explain_start_method`. The environment variable
@@ -219,7 +219,7 @@ class DefaultContext(_SharingContext):
         return [*multiprocessing.get_all_start_methods(), "server"]
 
 
-_contexts: dict[str, _SharingContext] = {
+_contexts: dict[str, SharingContext] = {
     "fork": ForkContext(),
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),

@@ -87,7 +87,7 @@ class Pool(pool.Pool):
         context: Any = self._ctx
         method = context.get_start_method()
         self._inqueue, self._outqueue = (_queue(context, kind) for kind in ("tasks", "results"))
-        self._workers = workers = Workers(self._inqueue, self._outqueue)
+        self._workers = workers = Workers(self._inqueue, self._outqueue, type(self).Process)
         self._tasks = tasks = Tasks(self._inqueue, self._outqueue, workers, method)
         self._quick_put, self._quick_get = tasks.put, tasks.next_result
         self.Process = workers.new  # type: ignore[assignment, method-assign]

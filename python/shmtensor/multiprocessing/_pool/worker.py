@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from shmtensor.storage import Storage
 
 INITIALIZING, READY = 1, 2
+caught: type[BaseException] = Exception
+"""What a task may raise without ending the worker."""
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 
 _pool: Any = pool  # whose classes for errors are not in its stub
@@ -134,7 +136,7 @@ def work(  # noqa: PLR0917
 def _run(position: int, function: Any, arguments: Any, keywords: Any) -> Answer:
     try:
         return Answer(position, None, function(*arguments, **keywords))
-    except Exception as error:
+    except caught as error:
         return Answer(position, _trace(error), error)
 
 

@@ -41,8 +41,9 @@ class Workers:
     after every result that the worker has put, so a task with a result is not lost.
     """
 
-    def __init__(self, tasks: SimpleQueue[Any], results: SimpleQueue[Any]) -> None:
+    def __init__(self, tasks: SimpleQueue[Any], results: SimpleQueue[Any], make: Callable[..., Any]) -> None:
         self._tasks, self._results = tasks, results
+        self._make = make  # a method of the pool's class, which a subclass may replace
         self.running = Running()
         self._workers: dict[int, BaseProcess] = {}  # by rank
         self._starting: set[int] = set()  # ranks
@@ -90,7 +91,7 @@ class Workers:
         rank = next(rank for rank in count() if rank not in self._workers)
         self.running.add_worker(rank)
         *others, _wraps_exceptions = args
-        worker: BaseProcess = context.Process(target=work, args=(self.running.block, rank, *others))
+        worker: BaseProcess = self._make(context, target=work, args=(self.running.block, rank, *others))
         worker._parent_death = ParentDeathPipe()  # type: ignore[attr-defined]
         self._workers[rank] = worker
         self._starting.add(rank)

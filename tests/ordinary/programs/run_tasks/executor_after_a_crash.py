@@ -1,4 +1,5 @@
 """A worker of an executor ends by os._exit; the program starts another executor."""
+# executor: does not break
 
 import multiprocessing as mp
 import os

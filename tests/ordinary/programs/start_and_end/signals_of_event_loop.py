@@ -1,5 +1,6 @@
 """An asyncio program that ends by SIGTERM terminates its forked workers, which must not end it."""
 # methods: fork
+# executor: raises WorkerLost, a BrokenProcessPool
 # not compared: the loop of the standard library receives the children's signals, and they live on
 
 import asyncio
