@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from multiprocessing import util
 from typing import Any
 
 import pytest
@@ -57,6 +58,16 @@ def test_units_of_a_dropped_semaphore_are_left_to_others() -> None:
     process.join()
     assert semaphore.get_value() == 0
     semaphore.release()
+
+
+def test_dropped_primitives_leave_nothing_for_the_end_of_the_process() -> None:
+    """Thousands of finalizers delay it, and are memory that nothing frees."""
+    for kind in (st.Semaphore, lambda: st.Barrier(1)):
+        kind()
+        before = len(util._finalizer_registry) + len(util._afterfork_registry)
+        for _ in range(10):
+            kind()
+        assert len(util._finalizer_registry) + len(util._afterfork_registry) <= before
 
 
 def meet_and_forget(barriers: Any, end: Any) -> None:

@@ -11,19 +11,14 @@ from multiprocessing import util
 from typing import Any
 from weakref import WeakValueDictionary
 
+from shmtensor._fork import after_fork_in_child
+
 _primitives: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 def disown_at_exit(primitive: Any) -> None:
     """Call the primitive's method `_disown` at the end of this process, and of its forked children."""
-    if not _primitives:
-        _register(None)
-        util.register_after_fork(_primitives, _register)
     _primitives[id(primitive)] = primitive
-
-
-def _register(_: object) -> None:
-    util.Finalize(None, _disown_all, exitpriority=0)  # after those of pools and executors
 
 
 def _disown_all() -> None:
@@ -31,3 +26,12 @@ def _disown_all() -> None:
         if (primitive := reference()) is not None:
             with suppress(Exception):  # the session may have ended
                 primitive._disown()
+
+
+def _register(_: object = None) -> None:
+    util.Finalize(None, _disown_all, exitpriority=0)  # after those of pools and executors
+
+
+_register()
+util.register_after_fork(_primitives, _register)  # a Process begins with an empty list of finalizers
+after_fork_in_child(_register)
