@@ -106,12 +106,18 @@ def _reduce(pickler: Any, obj: Any) -> Any:
         shared = reduce_shared(obj)
         if shared is None and isinstance(pickler, MessagePickler):
             shared = _queues.reduce_large(obj)
+        if shared and (attributes := getattr(obj, "__dict__", None)):  # which dill sends
+            return (*shared, attributes, None, None, _set_attributes)
         return shared or NotImplemented
     if type(obj) is PipeEnd:
         rebuild, parts = reduce_end(obj)
         return open_end, (rebuild, *parts)
     reducer = REDUCERS.get(type(obj))
     return NotImplemented if reducer is None else reducer(obj)
+
+
+def _set_attributes(array: Any, attributes: dict[str, Any]) -> None:
+    vars(array).update(attributes)
 
 
 def _fork(popen: Any, process_obj: Any) -> None:

@@ -6,7 +6,8 @@ since torch's reducers would need torch's descriptors. In a process one block is
 holds the block, which knows the storage by torch's weak pointer, since a weak reference of Python may
 outlive what it refers to in some versions of torch. Views of one private storage in a message share memory
 in the receiver, so the whole storage is copied, once for each message: the pickler's memo keeps an
-`OutgoingBytes`, and on a GPU the storage itself. docs/guide/with-torch.md describes the behaviour.
+`OutgoingBytes`, and on a GPU the storage itself. Small views of a large one are the exception (`_SMALL`).
+docs/guide/with-torch.md describes the behaviour.
 """
 
 from __future__ import annotations

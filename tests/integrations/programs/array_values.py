@@ -55,11 +55,13 @@ if __name__ == "__main__":
     ]
     if library == "multiprocess":  # loky has no place for a rule, and cloudpickle breaks record arrays
         large += [large[-2].view(np.recarray), square.view(Image)]
+        large[-1].unit = "metre"  # which dill sends
     others = [np.array([{}, None] * 10_000), np.zeros((0, 3)), np.ma.masked_greater(square, 9)]
     apart = len(large) if state == "on" else 0
     found = globals()[f"by_{library}"](method, large + others, apart)
     assert all(is_apart(array) for array, *_ in found[:apart])
     for array, half, *flags in found:
         array[:1] = array[1:2]
-        print(type(array), array.dtype, array.shape, array.ravel()[-2:], half.ravel()[-2:], flags)
+        values = array.ravel()[-2:], half.ravel()[-2:], getattr(array, "unit", None)
+        print(type(array), array.dtype, array.shape, *values, flags)
     print(square[0, 1])
