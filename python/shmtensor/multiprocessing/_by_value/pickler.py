@@ -12,6 +12,7 @@ from collections import ChainMap
 from contextlib import suppress
 from enum import Enum
 from functools import cache
+from types import CodeType
 from typing import Any, ClassVar
 
 from shmtensor._reducer_tables import FORKING, ArrayReducers
@@ -26,6 +27,7 @@ from shmtensor.multiprocessing._by_value.reductions import (
     make_cached,
     of_structure,
     parts_of_cached,
+    with_file_name,
 )
 
 
@@ -73,6 +75,7 @@ def _pickler_class() -> Any:
         # among the arguments of a process are not copied into shared memory for one reader.
         dispatch_table: ClassVar = ChainMap(
             ArrayReducers(REDUCTIONS),
+            {CodeType: with_file_name(pickler.dispatch_table[CodeType])},
             FORKING,
             cloudpickle.Pickler.dispatch_table,
         )

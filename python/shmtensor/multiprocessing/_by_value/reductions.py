@@ -52,6 +52,19 @@ def of_structure(arguments: tuple[Any, ...], state: Any) -> tuple[tuple[Any, ...
     return (type, *arguments[1:]), (kept, slots)
 
 
+def with_file_name(reduce: Callable[[Any], tuple[Any, tuple[Any, ...]]]) -> Callable[[Any], Any]:
+    """Return cloudpickle's reducer of code with the name of the file, whose lines tracebacks show."""
+
+    def reduce_code(code: Any) -> tuple[Any, tuple[Any, ...]]:
+        make, arguments = reduce(code)
+        return make, tuple(
+            code.co_filename if isinstance(part, str) and part == "<dynamic-code>" else part
+            for part in arguments
+        )
+
+    return reduce_code
+
+
 def _reduce_property(made: cached_property[Any]) -> tuple[Any, ...]:
     """Leave its lock out, which it has before Python 3.12."""
     return cached_property, (made.func,), {name: part for name, part in vars(made).items() if name != "lock"}
