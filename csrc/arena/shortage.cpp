@@ -26,8 +26,9 @@ std::string shortage_of(std::uint64_t size, const Budget& budget,
 
 std::string shortage_of(std::uint64_t size, const AvailableMemory& available) {
   if (size <= available.bytes) return {};
-  return in_mib(available.bytes) + " are available (" + available.limited_by +
-         "); free memory or raise that limit";
+  const bool is_limit = available.limited_by.starts_with("memory cgroup");
+  return in_mib(available.bytes) + " are available (" + available.limited_by + "); free memory" +
+         (is_limit ? " or raise that limit" : "");
 }
 
 std::string over_limit(const Budget& budget) {

@@ -70,8 +70,8 @@ SocketDirectory::SocketDirectory(std::string path, std::string prefix, std::size
     throw Error("cannot use the directory " + path_ + ": it belongs to another user");
   }
   if ((info.st_mode & 077) != 0) {
-    throw Error("cannot use the directory " + path_ + ": other users may enter it; chmod 700 " +
-                path_);
+    throw Error("cannot use the directory " + path_ +
+                ": other users may enter it; name a directory of your own, of mode 700");
   }
   identity_ = directory.identity();
 }

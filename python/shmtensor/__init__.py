@@ -194,6 +194,8 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             return _import_module(f"shmtensor.{name}")
         if name not in _MODULE_OF:
             msg = f"module 'shmtensor' has no attribute {name!r}"
+            if name == "array":
+                msg += ": use asarray"
             raise AttributeError(msg)
         found = globals()[name] = getattr(_import_module(f"shmtensor.{_MODULE_OF[name]}"), name)
         return found

@@ -14,15 +14,33 @@ Number = TypeVar("Number", int, float)
 _LARGEST = 2**63 - 1  # bytes
 
 
+def check_number(name: str, value: Number) -> Number:
+    """Return the number that the parameter `name` gives.
+
+    Raises
+    ------
+    TypeError
+        If the value cannot be compared with a number.
+    """
+    try:
+        operator.lt(value, 0)
+    except TypeError:
+        msg = f"{name} must be a number, not {value!r}"
+        raise TypeError(msg) from None
+    return value
+
+
 def check_range(name: str, value: Number, low: int, high: float = math.inf) -> Number:
     """Return the number that the parameter `name` gives.
 
     Raises
     ------
+    TypeError
+        As `check_number`.
     ValueError
-        If it is not from `low` to `high`, or not a number.
+        If it is not from `low` to `high`, or NaN.
     """
-    if low <= value <= high:
+    if low <= check_number(name, value) <= high:
         return value
     limits = f"at least {low}" if high == math.inf else f"from {low} to {high}"
     msg = f"{name} must be {limits}, not {value}"

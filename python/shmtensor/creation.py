@@ -264,7 +264,7 @@ def _copy_object(obj: Any, request: _Request) -> Tensor:
 
 def _check_copy(obj: Any, request: _Request) -> None:
     if request.copy is False:
-        msg = f"a {type(obj).__name__} cannot be shared without a copy"
+        msg = f"this {type(obj).__name__} cannot be shared without a copy"
         raise ValueError(msg)
 
 
@@ -284,7 +284,7 @@ def _from_foreign(foreign: CudaArray, request: _Request) -> Tensor:
         except CudaError as error:
             obstacle = str(error)
     if request.copy is False:
-        msg = f"a {foreign.name} cannot be shared without a copy: {obstacle}"
+        msg = f"this {foreign.name} cannot be shared without a copy: {obstacle}"
         raise ValueError(msg)
     tensor = _core.empty(foreign.shape, foreign.dtype, False, device)
     backend_of(tensor.storage()).copy_from(tensor, foreign)

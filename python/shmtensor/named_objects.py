@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import shmtensor._core as _core
 from shmtensor._kept import check_kept, kept_seconds
 from shmtensor._procfs import children, runs_this_interpreter
+from shmtensor._values import check_number
 from shmtensor.errors import (
     BuildError,
     NotPublishedError,
@@ -107,8 +108,7 @@ def attach(name: str, timeout: float | None = 0.0) -> Any:
         If the memory is gone: the manager was killed while no living process held it.
     """
     number = _number(name, make=False)
-    deadline = None if timeout is None else time.monotonic() + timeout
-    wait = _Wait(deadline)
+    wait = _Wait(timeout)
     while True:
         if number is None:
             number = _number(name, make=False)
@@ -166,7 +166,7 @@ def once(
     """
     number = _number(name, make=True)
     seconds = kept_seconds(name, keep)
-    wait = _Wait(None if timeout is None else time.monotonic() + timeout)
+    wait = _Wait(timeout)
     outer = _building.__dict__.get(name)
     if outer is not None and outer.held:
         msg = f"recursive once({name!r})"
@@ -225,15 +225,16 @@ def _number(name: str, *, make: bool) -> Any:
 
 
 class _Wait:
-    """Exponentially longer sleeps, until a deadline."""
+    """Exponentially longer sleeps, until a timeout; None: there is none."""
 
-    def __init__(self, deadline: float | None) -> None:
-        self._deadline = deadline
+    def __init__(self, timeout: float | None) -> None:
+        seconds = float("inf") if timeout is None else check_number("timeout", timeout)
+        self._deadline = time.monotonic() + seconds
         self._nap = _SHORTEST
 
     def again(self) -> bool:
         """Sleep and return True, or return False after the deadline."""
-        rest = float("inf") if self._deadline is None else self._deadline - time.monotonic()
+        rest = self._deadline - time.monotonic()
         if not rest > 0:  # also if the timeout is not a number
             return False
         time.sleep(min(self._nap, rest))
@@ -259,7 +260,7 @@ def keep(name: str, seconds: float) -> bool:
 
 def _take(lock: _core.NameLock, name: str, *, keep: bool = False) -> None:
     """Lock the name and clear it; with `keep`, of all but the published object."""
-    wait = _Wait(time.monotonic() + 10.0)
+    wait = _Wait(10.0)
     while True:
         state, stage, _, _, alive = _core.name_read(lock.number)
         if stage in ("free", "published") or not alive:

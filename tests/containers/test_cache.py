@@ -335,6 +335,11 @@ def test_wrong_limits(wrong: Any) -> None:
         st.SharedCache(label="l" * 50)
 
 
+def test_an_assignment_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"filled by get\(key, build\)"):
+        st.SharedCache()["a"] = 1
+
+
 def test_it_travels_as_a_queue_does() -> None:
     cache: Any = st.SharedCache()
     with st._core.SendScope() as message:

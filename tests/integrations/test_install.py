@@ -18,6 +18,10 @@ def test_unknown_name_is_reported_with_the_known_ones() -> None:
     for function in (st.install, st.uninstall):
         with pytest.raises(ValueError, match="named 'torhc'; there are cupy, dask, jax, joblib, "):
             function("torch", "torhc")
+    with pytest.raises(ValueError, match="each name is an argument of its own"):
+        st.install("torch,joblib")
+    with pytest.raises(TypeError, match=r"each an argument of its own, not \['torch'\]"):
+        st.install(["torch"])
     assert not _registry._requested
 
 

@@ -266,3 +266,5 @@ def test_runtime_directory_names_a_session() -> None:
 def test_invalid_times_are_rejected(keep) -> None:
     with pytest.raises(ValueError, match="keep must be at least 0"):
         st.publish("x", 1, keep=keep)
+    with pytest.raises(TypeError, match="keep must be a number, not 'yes'"):
+        st.publish("x", 1, keep="yes")

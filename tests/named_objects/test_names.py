@@ -120,6 +120,9 @@ def test_invalid_names_raise(name, kind, text) -> None:
 def test_timeout_that_is_not_a_number_ends() -> None:
     with pytest.raises(st.NotPublishedError):
         st.attach("no", timeout=float("nan"))
+    for function in (st.attach, lambda name, timeout: st.once(name, int, timeout)):
+        with pytest.raises(TypeError, match="timeout must be a number, not '5'"):
+            function("no", timeout="5")
 
 
 def test_unpicklable_object_is_not_published() -> None:

@@ -143,7 +143,7 @@ def test_asarray_copies_private_tensor() -> None:
 def test_copy_false_raises_if_copy_is_needed(obj, dtype) -> None:
     with (
         assert_no_leaks(),
-        pytest.raises(ValueError, match=f"{type(obj).__name__} cannot be shared without a copy"),
+        pytest.raises(ValueError, match=f"this {type(obj).__name__} cannot be shared without a copy"),
     ):
         st.asarray(obj, dtype, copy=False)
 

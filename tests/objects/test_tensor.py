@@ -110,6 +110,33 @@ def test_missing_ndarray_methods_raise_with_hint(name) -> None:
     assert name not in dir(st.Tensor)
 
 
+@pytest.mark.parametrize(
+    ("name", "way"), [("cuda", r'\.to\("cuda"\)'), ("numel", r"\.size"), ("unsqueeze", r"None as an index")]
+)
+def test_missing_methods_of_torch_raise_with_hint(name, way) -> None:
+    tensor = st.ones(3)
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': use {way}"):
+        getattr(tensor, name)
+    assert not hasattr(st.Tensor, name)
+    assert name not in dir(tensor)
+
+
+def test_shape_is_not_set_but_changed_by_reshape() -> None:
+    tensor = st.ones(3)
+    with pytest.raises(AttributeError, match="cannot be set: use reshape"):
+        tensor.shape = (3, 1)
+    assert tensor.shape == (3,)
+
+
+def test_error_for_values_names_asarray() -> None:
+    with pytest.raises(TypeError, match=r"not \[1\]; shmtensor\.asarray"):
+        st.Tensor([1])
+    with pytest.raises(TypeError, match="missing required argument 'dtype'"):
+        st.Tensor(st.Storage(8))
+    with pytest.raises(AttributeError, match="no attribute 'array': use asarray"):
+        _ = st.array
+
+
 def test_other_missing_names_raise_plain_attribute_error() -> None:
     tensor = st.ones(3, "datetime64[s]")
     with pytest.raises(AttributeError, match=r"'Tensor' object has no attribute 'summ'$"):

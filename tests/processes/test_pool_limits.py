@@ -127,6 +127,11 @@ def test_limits_that_no_task_can_keep_are_refused(limit) -> None:
         pool.apply(sleep, (0.0,), **limit)
 
 
+def test_limits_are_numbers() -> None:
+    with mp.Pool(1) as pool, pytest.raises(TypeError, match="timeout must be a number, not '1'"):
+        pool.apply(sleep, (0.0,), timeout="1")
+
+
 def test_cancelled_tasks_do_not_run(start_method: str) -> None:
     started = st.zeros(3, "int64")
     with mp.get_context(start_method).Pool(1) as pool:

@@ -84,14 +84,15 @@ PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
     PyObject* strides = Py_None;
     PyObject* offset = nullptr;
     int read_only = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO|OOp:Tensor",
-                                     const_cast<char**>(names), &storage, &dtype, &shape, &strides,
-                                     &offset, &read_only)) {
-      throw py::error_already_set();
+    const bool complete = PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO|OOp:Tensor",
+                                                      const_cast<char**>(names), &storage, &dtype,
+                                                      &shape, &strides, &offset, &read_only);
+    if (storage != nullptr && !is_storage(storage)) {
+      PyErr_Clear();  // of what is missing after it
+      throw py::type_error("storage must be a shmtensor.Storage, not " + repr(storage) +
+                           "; shmtensor.asarray makes a tensor of values");
     }
-    if (!is_storage(storage)) {
-      throw py::type_error("storage must be a shmtensor.Storage, not " + repr(storage));
-    }
+    if (!complete) throw py::error_already_set();
     Dims sizes = to_dims(shape, "shape");
     Dims steps = strides == Py_None ? Dims() : to_dims(strides, "strides");
     const Dtype type = to_dtype(py::reinterpret_borrow<py::object>(dtype));
@@ -185,8 +186,13 @@ Py_ssize_t length(PyObject* self) {
   return size;
 }
 
+int refuse_shape(PyObject*, PyObject*, void*) {
+  PyErr_SetString(PyExc_AttributeError, "the shape of a tensor cannot be set: use reshape");
+  return -1;
+}
+
 PyGetSetDef g_properties[] = {
-    {"shape", get<shape_of>, nullptr, "Sizes along each axis.", nullptr},
+    {"shape", get<shape_of>, refuse_shape, "Sizes along each axis.", nullptr},
     {"strides", get<strides_of>, nullptr, "Bytes from one element to the next along each axis.",
      nullptr},
     {"dtype", get<dtype_of>, nullptr, "The elements' NumPy dtype.", nullptr},

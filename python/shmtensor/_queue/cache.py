@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeAlias, TypeVar
 
 import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
@@ -93,6 +93,12 @@ class SharedCache(SentByHandle, _core.CacheBase, Generic[Value]):
         if item is _MISSING:
             raise KeyError(key)
         return item  # type: ignore[no-any-return]
+
+    if not TYPE_CHECKING:  # to a type checker, it is an error anyway
+
+        def __setitem__(self, key: object, value: object) -> NoReturn:
+            msg = "a SharedCache is filled by get(key, build)"
+            raise TypeError(msg)
 
     def __delitem__(self, key: _Key) -> None:
         if not self._remove(key):

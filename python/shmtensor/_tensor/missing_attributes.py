@@ -1,4 +1,4 @@
-"""Hints for attributes that NumPy's arrays have and tensors do not."""
+"""Hints for attributes that arrays of NumPy, or tensors of torch, have and tensors do not."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+_OF_TORCH = {"cuda": '.to("cuda")', "numel": ".size", "unsqueeze": "None as an index, as in a[None]"}
+
 
 class _MissingAttribute:
     """A descriptor that raises AttributeError. `__getattr__` would slow down the attributes that exist."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.__doc__ = f"Not an attribute: use .numpy().{name}, over the same memory."
+        self._way = _OF_TORCH.get(name)
+        self.__doc__ = f"Not an attribute: use {self._way or f'.numpy().{name}, over the same memory'}."
 
     def __get__(self, tensor: Any, kind: type) -> NoReturn:
         msg = f"{kind.__name__!r} object has no attribute {self._name!r}"
-        if tensor is not None:
+        if self._way is not None:
+            msg += f": use {self._way}"
+        elif tensor is not None:
             way = "numpy" if tensor._released or tensor.device == "cpu" else "cupy"
             msg += f": use .{way}().{self._name}, over the same memory"
         raise AttributeError(msg, name=self._name, obj=kind if tensor is None else tensor)
@@ -30,8 +35,9 @@ class HidesHints(type):
 
 
 def add_attribute_hints(kind: type) -> frozenset[str]:
-    """Add hints for all public names of arrays that a class of tensors lacks; return these names."""
-    missing = [name for name in dir(np.ndarray) if not name.startswith("_") and not hasattr(kind, name)]
+    """Add hints for all public names of arrays that a class of tensors lacks; return the names with hints."""
+    public = [name for name in dir(np.ndarray) if not name.startswith("_")]
+    missing = [name for name in (*public, *_OF_TORCH) if not hasattr(kind, name)]
     for name in missing:
         setattr(kind, name, _MissingAttribute(name))
     return frozenset(missing)

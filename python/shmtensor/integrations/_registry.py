@@ -69,7 +69,7 @@ def install(*names: str, **options: Any) -> None:
     ValueError
         If a name is unknown.
     TypeError
-        If an option is unknown, or there are options and not exactly one name.
+        If a name is not a string, an option is unknown, or there are options and not exactly one name.
     RuntimeError
         If the installed version of a library lacks what an option needs.
 
@@ -133,8 +133,13 @@ def install_from_environment() -> None:
 
 def _check(names: tuple[str, ...], options: dict[str, Any]) -> None:
     for name in names:
+        if not isinstance(name, str):
+            msg = f"names of libraries are strings, each an argument of its own, not {name!r}"
+            raise TypeError(msg)
         if name not in KNOWN:
             msg = f"no integration is named {name!r}; there are {', '.join(KNOWN)}"
+            if "," in name:
+                msg += "; each name is an argument of its own"
             raise ValueError(msg)
     if options and len(names) != 1:
         msg = f"options ({', '.join(options)}) need exactly one library, not {len(names)}"

@@ -113,11 +113,10 @@ class WorkerLost(ShmTensorError, ProcessError):  # noqa: N818  # named as `Produ
         self.reason = reason
 
     def __str__(self) -> str:
-        end = _end(self.exitcode)
         if self.reason is not None:
-            return f"no worker can run {self.task}: {self.reason}; the last one, process {self.pid}, {end}"
+            return f"no worker can run {self.task}: {self.reason}"
         return (
-            f"the result of {self.task} is lost: its worker, process {self.pid}, {end}; "
+            f"the result of {self.task} is lost: its worker, process {self.pid}, {end_of(self.exitcode)}; "
             "the pool continues with a new worker"
         )
 
@@ -172,7 +171,8 @@ def _replaced(pid: int) -> str:
     return f"its worker, process {pid}, was killed, and the pool continues with a new one"
 
 
-def _end(exitcode: int | None) -> str:
+def end_of(exitcode: int | None) -> str:
+    """Return how a process ended, as a predicate."""
     name = None if exitcode is None else signal_name(exitcode)
     return f"was killed by {name}" if name else f"ended with exit status {exitcode}"
 

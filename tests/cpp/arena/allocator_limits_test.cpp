@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arena/allocator_fixture.hpp"
+#include "arena/shortage.hpp"
 #include "base/error.hpp"
 #include "os/shm_object.hpp"
 #include "support/child.hpp"
@@ -110,6 +111,13 @@ TEST_F(AllocatorTest, RequestBeyondMachineMemoryIsNamed) {
   EXPECT_FALSE(take(std::uint64_t{1} << 45));
   EXPECT_TRUE(mentions(allocator_->short_of(), "are available")) << allocator_->short_of();
   EXPECT_EQ(budget_.reserved(), 0u);
+}
+
+TEST(Shortage, AdvisesToRaiseOnlyALimit) {
+  const AvailableMemory machine{kMiB, "MemAvailable of this machine"};
+  const AvailableMemory group{kMiB, "memory cgroup /sys/fs/cgroup/a"};
+  EXPECT_TRUE(shortage_of(2 * kMiB, machine).ends_with("; free memory"));
+  EXPECT_TRUE(shortage_of(2 * kMiB, group).ends_with("; free memory or raise that limit"));
 }
 
 TEST_F(AllocatorTest, ClosedDescriptorCostsNoBudget) {

@@ -6,7 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from shmtensor._progress import ProgressLine
-from shmtensor._values import check_range
+from shmtensor._values import check_number, check_range
 from shmtensor.multiprocessing._pool.callbacks import reporting
 from shmtensor.multiprocessing._pool.naming import name_of
 
@@ -65,7 +65,7 @@ def with_options(function: Any, given: TaskOptions) -> Any:
     Raises
     ------
     TypeError
-        If no option has a name that is given.
+        If no option has a name that is given, or a limit is not a number.
     ValueError
         If a limit is not above 0, or `retries` is below.
     """
@@ -76,7 +76,7 @@ def with_options(function: Any, given: TaskOptions) -> Any:
     values: dict[str, Any] = {**given, "progress": progress}
     options = Options(**values)
     for name, value in (("timeout", options.timeout), ("max_bytes", options.max_bytes)):
-        if value is not None and not value > 0:
+        if value is not None and not check_number(name, value) > 0:
             msg = f"{name} must be above 0, not {value!r}"
             raise ValueError(msg)
     check_range("retries", operator.index(options.retries), 0)

@@ -20,7 +20,7 @@ from shmtensor.multiprocessing._pool.room import Room
 from shmtensor.multiprocessing._pool.running import MEASURED, TIMED
 from shmtensor.multiprocessing._pool.worker import Answer, StartFailure, Unreadable, last_loaded
 from shmtensor.multiprocessing._pool.workers import NONE_STARTS, Workers
-from shmtensor.multiprocessing.errors import WorkerLost
+from shmtensor.multiprocessing.errors import WorkerLost, end_of
 from shmtensor.multiprocessing.start_method import advice_on_main
 
 if TYPE_CHECKING:
@@ -280,9 +280,10 @@ class Tasks:
     def _no_worker(self, name: str) -> BaseException:
         worker, failure = self._workers.last_failed, self._start_failure
         assert worker is not None
-        reason = "several workers ended one after the other before they could take a task"
+        last = f"the last one, process {worker.pid}, {end_of(worker.exitcode)}"
+        reason = f"several workers ended one after the other before they could take a task ({last})"
         if self._workers.start_error is not None:
-            reason = f"no other one could be started: {describe(self._workers.start_error)}"
+            reason = f"no other one could be started: {describe(self._workers.start_error)}; {last}"
         elif failure is not None:
             reason += f": the initializer raised {failure.cause}"
         elif worker.exitcode == 1 and self._method in {"spawn", "forkserver"}:
