@@ -270,6 +270,12 @@ def test_installation_is_checked() -> None:
     assert done.stdout.splitlines()[1:] == [f"{name}: ok" for name in (*METHODS, "kill", "memory")]
 
 
+def test_arguments_of_the_check_are_read() -> None:
+    """Regression: `--help` ran the check."""
+    done = run_command([sys.executable, "-m", "shmtensor.test", "--help"])
+    assert (done.returncode, done.stdout[:6]) == (0, "usage:")
+
+
 def test_installation_is_checked_without_cloudpickle() -> None:
     done = run_python("""
         import sys

@@ -175,8 +175,8 @@ def _huge_pages() -> Iterator[Finding]:
     chosen = re.search(r"\[(\w+)\]", text or "")
     if chosen is None:
         result = "the kernel has none for shared memory; pages of 4 KiB are used"
-    elif chosen[1] in ("never", "deny"):
-        result = "for shared memory: no; 'advise' in shmem_enabled speeds up reading large tensors"
+    elif chosen[1] in ("never", "deny", "advise"):  # no madvise asks for them
+        result = "for shared memory: no; 'within_size' in shmem_enabled speeds up reading large tensors"
     else:
         result = f"for shared memory: {chosen[1]}"
     yield Finding("huge pages", True, result)

@@ -8,6 +8,7 @@ from typing import Any
 
 import shmtensor._core as _core
 from shmtensor._procfs import command_line, initial_variable
+from shmtensor._values import NO_LIMIT
 
 _NAME = re.compile(r"@shmtensor-([0-9a-f]{32})$")
 
@@ -43,6 +44,9 @@ def observe(session: str) -> dict[str, Any] | None:
     if seen is not None:
         for process in seen["processes"]:
             process["command"] = command_line(process["pid"])
+        for queue in seen["queues"]:
+            if queue["max_bytes"] >= NO_LIMIT:
+                queue["max_bytes"] = 0
         seen["name"] = _name(seen)
     return seen
 

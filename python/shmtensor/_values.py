@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", int, float)
 
+NO_LIMIT = 2**62  # bytes: from this number on, the limit of a queue is none
 _LARGEST = 2**63 - 1  # bytes
 
 

@@ -29,7 +29,7 @@ class ShmTensorError(Exception):
 class StaleHandleError(ShmTensorError):
     """The tensor of a handle was freed, or the handle is damaged, forged or truncated.
 
-    Raised when a message is loaded again after its tensor was freed, after `shmtensor.gc` discarded it for
+    Raised when a message is loaded again after its tensor was freed, after `shmtensor.gc` cancelled it for
     its age, or after its session ended. The bytes of another tensor are never read instead.
     """
 

@@ -77,7 +77,7 @@ def gc(older_than: float | None = None) -> int:
     """Reclaim unreachable memory.
 
     Takes back blocks that other processes freed, and returns the pages of idle memory of this process to the
-    system. With `older_than`, discards unread messages as well: every message of the session, from any
+    system. With `older_than`, cancels unread messages as well: every message of the session, from any
     process, that refers to a tensor and is at least that old. Loading such a message afterwards raises
     `StaleHandleError`, unless a process still holds the tensor. Choose an age longer than any message
     normally waits; the arguments of a starting process are a message, too.
@@ -85,13 +85,13 @@ def gc(older_than: float | None = None) -> int:
     Parameters
     ----------
     older_than
-        Age in seconds, exact to a second, by the monotonic clock of the kernel; 0 discards all unread
-        messages, None discards none. Between time namespaces of containers, ages are off by their difference.
+        Age in seconds, exact to a second, by the monotonic clock of the kernel; 0 cancels all unread
+        messages, None cancels none. Between time namespaces of containers, ages are off by their difference.
 
     Returns
     -------
     int
-        Number of discarded messages.
+        Number of cancelled messages.
 
     Raises
     ------

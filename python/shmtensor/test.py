@@ -6,6 +6,7 @@ all memory is free. It prints a line for each check. The exit status is 0 if all
 
 from __future__ import annotations
 
+import argparse
 import gc
 import platform
 import sys
@@ -100,4 +101,5 @@ if __name__ == "__main__":
     # The start method "server" would send functions of __main__ by value, which needs cloudpickle.
     from shmtensor.test import main as run
 
+    argparse.ArgumentParser(prog="python -m shmtensor.test", description=__doc__).parse_args()
     sys.exit(run())

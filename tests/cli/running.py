@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shmtensor.cli import main
 
-__all__ = ["run"]
+__all__ = ["fail", "run"]
 
 
 def run(capsys, *words: str) -> tuple[int, str]:
@@ -12,3 +12,10 @@ def run(capsys, *words: str) -> tuple[int, str]:
     capsys.readouterr()
     code = main(words)
     return code, capsys.readouterr().out
+
+
+def fail(capsys, *words: str) -> tuple[int, str]:
+    """Return the exit status of a command, and what it printed to standard error."""
+    capsys.readouterr()
+    code = main(words)
+    return code, capsys.readouterr().err

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import time
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 
 import pytest
 
 import shmtensor as st
-from shmtensor.cli import main
-from tests.cli.running import run
-from tests.helpers.children import clean_environment, output, run_python
+from shmtensor import _core
+from shmtensor.cli import _arguments, main
+from tests.cli.running import fail, run
+from tests.helpers.children import clean_environment, output, run_command, run_python
 from tests.helpers.leaks import shm_names
 
 
@@ -42,7 +45,7 @@ def test_ls_lists_everything(capsys, session) -> None:
     assert (name["stage"], name["pid"]) == ("published", os.getpid())
     code, text = run(capsys, "ls", session[:12])
     assert code == 0
-    for part in (session, str(os.getpid()), "a name", "live", "idle", "in flight from", "file_descriptor"):
+    for part in (session, str(os.getpid()), "a name", "live", "idle", "unread, from", "file_descriptor"):
         assert part in text, part
     st.unpublish("a name")
     st.gc(older_than=0)
@@ -50,15 +53,38 @@ def test_ls_lists_everything(capsys, session) -> None:
 
 
 def test_ls_reports_unknown_session(capsys) -> None:
-    assert run(capsys, "ls", "f" * 32) == (1, f"no session {'f' * 32}\n")
+    missing = 1, f"no session {'f' * 32}\n"
+    assert fail(capsys, "ls", "f" * 32) == missing
+    assert fail(capsys, "ls", "--json", "f" * 32) == missing
     code, text = run(capsys, "ls", "--json", "f" * 32)
     assert (code, json.loads(text)) == (1, [])
+
+
+def test_empty_text_names_no_session(capsys, session, monkeypatch) -> None:
+    """Regression: with an unset variable of a script, `gc` cancelled the messages of all sessions."""
+    monkeypatch.setattr(_core, "collect_session", None)
+    for words in (["ls"], ["ls", "--json"], ["gc", "--older-than", "0"]):
+        assert fail(capsys, *words, "") == (1, "no session ''\n")
+    assert fail(capsys, "drop", "", "a name") == (1, "no session ''\n")
+
+
+def test_gc_refuses_the_beginning_of_several_ids(capsys, session, monkeypatch) -> None:
+    sessions = [f"ab{digit}" + "0" * 29 for digit in "01"]
+    monkeypatch.setattr(_arguments, "find_sessions", lambda: sessions)
+    monkeypatch.setattr(_arguments, "observe", lambda one: {"session": one, "name": None, "in_flight": []})
+    collected = []
+    monkeypatch.setattr(_core, "collect_session", lambda one, _age: collected.append(one) or 1)
+    problem = f"several sessions begin with ab: {', '.join(sessions)}\n"
+    assert fail(capsys, "gc", "--older-than", "0", "ab") == (1, problem)
+    assert not collected
+    assert run(capsys, "gc", "--older-than", "0", "ab1")[0] == 0
+    assert collected == [sessions[1]]
 
 
 @pytest.mark.parametrize("words", [["gc"], ["gc", "--older-than", "0"], ["gc", "--dry-run"]])
 def test_gc_reports_unknown_session_like_ls(words, capsys, session) -> None:
     """Regression: it printed "nothing to remove", with exit status 0."""
-    code, text = run(capsys, *words, "F" * 32, session)
+    code, text = fail(capsys, *words, "F" * 32, session)
     assert (code, f"no session {'F' * 32}" in text, f"no session {session}" in text) == (1, True, False)
     assert run(capsys, *words, "--json", "f" * 32)[0] == 1
     assert run(capsys, *words, session.upper())[0] == 0
@@ -79,7 +105,7 @@ def test_gc_frees_old_messages_but_not_held_blocks(capsys, session) -> None:
     code, text = run(capsys, "gc", "--older-than", "3600", "--json", session)
     assert (code, session in json.loads(text)["messages"]) == (0, False)
     code, text = run(capsys, "gc", "--older-than", "0", "--dry-run", session[:20])
-    assert f"would discard 2 messages of session {session}" in text
+    assert f"would cancel 2 messages of session {session}" in text
     assert st.stats()["in_flight"] == 2, "that was a dry run"
     code, text = run(capsys, "gc", "--older-than", "0", "--json", session)
     assert json.loads(text)["messages"][session] == 2
@@ -129,8 +155,8 @@ def test_session_is_found_and_shown_by_the_text_that_names_it(named, capsys) -> 
     assert named.communicate("", timeout=30)[0] == "0\n"
 
 
-def test_gc_discards_messages_of_others_only_if_they_are_named(named, capsys) -> None:
-    """Regression: without a session it discarded messages of all programs of the user."""
+def test_gc_cancels_messages_of_others_only_if_they_are_named(named, capsys) -> None:
+    """Regression: without a session it cancelled messages of all programs of the user."""
     named.stdout.readline()
     for words in ([], ["--dry-run"], ["--all", NAMED]):
         with pytest.raises(SystemExit) as caught:
@@ -170,11 +196,11 @@ def test_doctor_json_matches_text_output(capsys) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("words", [["ls"], ["gc"], ["doctor"], ["top", "--once"]])
-def test_commands_write_to_a_pipe(words) -> None:
+def test_commands_write_to_a_pipe(words, alone) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "shmtensor", *words],
         check=False,
-        env=clean_environment(TERM="dumb"),
+        env=clean_environment(TERM="dumb", **alone),
         capture_output=True,
         text=True,
         timeout=60,
@@ -188,14 +214,14 @@ def test_commands_write_to_a_pipe(words) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("words", [["ls"], ["doctor"], ["doctor", "--json"], ["top"], ["--help"]])
 @pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
-def test_broken_pipe_on_stdout_is_silent(words, buffered) -> None:
+def test_broken_pipe_on_stdout_is_silent(words, buffered, alone) -> None:
     """Regression: `shmtensor doctor | true` ended with a BrokenPipeError and a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
         [sys.executable, "-m", "shmtensor", *words],
         check=False,
-        env=clean_environment(PYTHONUNBUFFERED=buffered),
+        env=clean_environment(PYTHONUNBUFFERED=buffered, **alone),
         stdout=writer,
         stderr=subprocess.PIPE,
         text=True,
@@ -217,7 +243,49 @@ def test_broken_pipe_inside_a_command_is_reported() -> None:
         sys.exit(cli.main(["ls"]))
     """)
     assert done.returncode == 1
-    assert "BrokenPipeError: another pipe" in done.stderr
+    assert done.stderr == "shmtensor: another pipe\n"
+
+
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_output_that_cannot_be_written_is_one_line(buffered, alone) -> None:
+    """Regression: `shmtensor ls >/dev/full` ended with two tracebacks."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "shmtensor", "ls"],
+            check=False,
+            env=clean_environment(PYTHONUNBUFFERED=buffered, **alone),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, "shmtensor: [Errno 28] No space left on device\n")
+
+
+def test_directory_that_cannot_be_used_is_one_line() -> None:
+    done = run_command(
+        [sys.executable, "-m", "shmtensor", "ls"], env={"SHMTENSOR_RUNTIME_DIR": "/proc/version"}
+    )
+    assert done.returncode == 1
+    assert re.fullmatch("shmtensor: SHMTENSOR_RUNTIME_DIR: cannot open .*\n", done.stderr), done.stderr
+
+
+def test_labels_are_escaped_where_the_terminal_lacks_their_letters() -> None:
+    """Regression: UnicodeEncodeError in the middle of the table."""
+    program = """
+        import sys
+        import shmtensor as st
+        from shmtensor.cli import main
+        queue = st.Queue(label="frames 日本")
+        st.publish("日", 1)
+        session = st.stats()["session"]
+        assert main(["ls", session]) == 0
+        sys.exit(main(["drop", session, "日"]))
+    """
+    done = run_python(program, env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+    assert r"frames \u65e5\u672c" in done.stdout
+    assert r"dropped '\u65e5' of session" in done.stdout
 
 
 @pytest.mark.parametrize("strategy", ["file_system"], indirect=True)

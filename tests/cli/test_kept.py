@@ -18,7 +18,8 @@ PROGRAM = """
     st.publish("weights", st.ones(1 << 17))
     st.publish("other", 1)
     command = "import sys; from shmtensor.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", command, "keep", *sys.argv[1:]], stdout=subprocess.PIPE)
+    done = subprocess.run([sys.executable, "-c", command, "keep", *sys.argv[1:]],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.returncode, done.stdout.decode().strip())
 """
 
@@ -39,12 +40,13 @@ def test_objects_are_kept_and_dropped_by_command(session, capsys) -> None:
     session.wait_until_left("weights")
     code, text = run(capsys, "ls", session.name)
     assert code == 0
+    assert text.startswith(f"session {session.id} ({session.name}): ")
     assert re.search(r"weights +published +gone +\d+ s +1\.0 MiB +until dropped\n", text), text
     done = session.command("drop", session.id[:20], "weights")
     assert output(done) == f"dropped 'weights' of session {session.id}\n"
     await_end_of_manager(session.id)
     done = session.command("drop", session.name, "weights")
-    assert (done.returncode, done.stdout) == (1, f"no session {session.name}\n")
+    assert (done.returncode, done.stderr) == (1, f"no session {session.name}\n")
 
 
 def test_ls_shows_how_long_objects_stay(session, capsys) -> None:
@@ -61,7 +63,7 @@ def test_errors_name_session_and_object(session) -> None:
     nothing = f"1 nothing is published under 'nothing' in session {session.id}\n"
     assert keep(session, session.name, "nothing") == nothing
     done = session.command("drop", "f" * 32, "weights")
-    assert (done.returncode, done.stdout) == (1, f"no session {'f' * 32}\n")
+    assert (done.returncode, done.stderr) == (1, f"no session {'f' * 32}\n")
     with pytest.raises(SystemExit):
         main(["keep", session.name, "weights", "--seconds", "-1"])
 

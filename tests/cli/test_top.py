@@ -15,7 +15,7 @@ import pytest
 import shmtensor as st
 from shmtensor.cli import top
 from shmtensor.cli._rates import Rates
-from tests.cli.running import run
+from tests.cli.running import fail, run
 from tests.cli.test_json import documented, found
 from tests.helpers.children import clean_environment, kill_manager_of, manager_pids
 from tests.helpers.terminals import terminal
@@ -70,7 +70,7 @@ def test_only_the_given_processes_and_their_sessions(capsys, session) -> None:
     assert str(alone.pid) in text
     assert session not in text
     alone.communicate(b"\n", timeout=30)
-    assert run(capsys, "top", "999999999") == (1, "no process 999999999\n")
+    assert fail(capsys, "top", "999999999") == (1, "no process 999999999\n")
 
 
 MEMBER = """
@@ -133,12 +133,12 @@ def test_manager_that_does_not_answer_is_reported(capsys, start_member) -> None:
     (manager,) = manager_pids(observed)
     os.kill(manager, signal.SIGSTOP)
     try:
-        code, text = run(capsys, "ls", observed)
+        code, text = fail(capsys, "ls", observed)
         assert code == 1
         assert text.startswith(f"the manager of session {observed} did not answer")
         assert text.count("\n") == 1
         assert text in run(capsys, "top", "--once", str(member.pid))[1]
-        assert run(capsys, "gc", observed) == (1, text)
+        assert fail(capsys, "gc", observed) == (1, text)
     finally:
         os.kill(manager, signal.SIGCONT)
     assert run(capsys, "ls", observed)[0] == 0
@@ -216,6 +216,14 @@ def test_screen_of_a_process_ends_with_it() -> None:
         assert screen.end() == 1
         assert screen.text().endswith(f"no process {victim.pid}\r\n")
         assert screen.is_restored()
+
+
+def test_dumb_terminal_gets_one_frame() -> None:
+    """Regression: nothing was printed, and the command ran on."""
+    with terminal(*TOP, str(os.getpid()), TERM="dumb") as screen:
+        assert screen.end() == 0
+        assert "of which shared tensors" in screen.text()
+        assert "\x1b" not in screen.printed
 
 
 @pytest.mark.thorough

@@ -31,7 +31,9 @@ class Terminal:
         self.printed = ""
         self.process = subprocess.Popen(
             [sys.executable, *command],
-            env=clean_environment(TERM="xterm-256color", COLUMNS=str(columns), LINES=str(rows), **env),
+            env=clean_environment(
+                **{"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows), **env}
+            ),
             stdin=program,
             stdout=program,
             stderr=program,

@@ -70,6 +70,15 @@ def test_doctor_reports_missing_dev_shm(monkeypatch, tmp_path) -> None:
     assert "standard library's locks" in found.text
 
 
+@pytest.mark.parametrize("chosen", ["never", "deny", "advise", "within_size", "always"])
+def test_doctor_advises_a_setting_of_huge_pages_with_effect(monkeypatch, chosen) -> None:
+    """Regression: it advised 'advise', which nothing in the core asks for."""
+    monkeypatch.setattr(_doctor, "_read", lambda _: f"always never [{chosen}]")
+    text = next(_doctor._huge_pages()).text
+    has_effect = chosen in ("within_size", "always")
+    assert text == f"for shared memory: {chosen}" if has_effect else "no; 'within_size' in" in text
+
+
 @pytest.mark.parametrize("release", ["5.4.0-42-generic", "6.1", "6.8.0+", "7-rc1", "5.4-foo"])
 def test_doctor_accepts_supported_kernels(monkeypatch, release) -> None:
     monkeypatch.setattr(platform, "release", lambda: release)

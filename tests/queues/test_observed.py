@@ -228,6 +228,7 @@ def test_queues_of_a_pool_are_found() -> None:
         assert "test_observed.py:" in seen["pool tasks"]["label"]
         assert (seen["pool tasks"]["put"], seen["pool results"]["put"]) == (4, 4)
         assert seen["pool tasks"]["processes"] == 3  # with two workers
+        assert {queue["max_bytes"] for queue in seen.values()} == {0}, "no limit is shown as none"
 
 
 def test_broadcast_with_its_readers() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import shmtensor._core as _core
 from shmtensor._sessions import find_sessions, observe
-from shmtensor.cli._output import echo, plain
+from shmtensor.cli._output import complain, echo, plain
 from shmtensor.errors import SessionError, ShmTensorError
 
 if TYPE_CHECKING:
@@ -38,18 +38,21 @@ def change_name(options: argparse.Namespace, change: Callable[[str], bool], done
                 problem = f"nothing is published under {options.name!r} in session {_core.home_id()}"
         except (ShmTensorError, ValueError) as error:
             problem = str(error)
-    echo(plain(problem or f"{done} {options.name!r} of session {_core.home_id()}"))
-    return int(problem is not None)
+    if problem is not None:
+        complain(problem)
+        return 1
+    echo(plain(f"{done} {options.name!r} of session {_core.home_id()}"))
+    return 0
 
 
 def _join(text: str) -> str | None:
     """Join the session that is called so; return why this failed, or None."""
-    seen, missing, problems = observe_sessions([text])
-    if missing or problems:
-        return problems[0] if problems else f"no session {text}"
-    session: str = seen[0]["session"]
-    if len(seen) > 1:
-        return f"several sessions begin with {text}: {', '.join(one['session'] for one in seen)}"
+    found = observe_sessions([text])
+    if found.missing or found.problems:
+        return found.problems[0] if found.problems else no_session(text)
+    if (problem := found.unclear(text)) is not None:
+        return problem
+    session: str = found.seen[0]["session"]
     _core.set_home_id(session)
     mine = _core.home_id()
     return None if mine == session else f"this process is in another session, {mine}"
@@ -61,6 +64,11 @@ class Observed(NamedTuple):
     seen: list[dict[str, Any]]
     missing: list[str]  # the wanted ones that do not exist
     problems: list[str]  # of those that do not answer
+
+    def unclear(self, text: str) -> str | None:
+        """Return the problem of a text that several of the sessions are called by, or None."""
+        called = [one["session"] for one in self.seen if is_called(one["session"], text)]
+        return f"several sessions begin with {text}: {', '.join(called)}" if len(called) > 1 else None
 
 
 def observe_sessions(wanted: list[str]) -> Observed:
@@ -74,15 +82,24 @@ def observe_sessions(wanted: list[str]) -> Observed:
             except SessionError as error:
                 problems[session] = str(error)
             else:
-                seen += [] if found is None else [found]
+                if found is not None:
+                    seen.append(found)
+                    if found["name"] is None:  # no process has it, but the user may
+                        names = (text for text in wanted if _core.session_named(text) == session != text)
+                        found["name"] = next(names, None)
     there = [*(one["session"] for one in seen), *problems]
     missing = [text for text in wanted if not any(is_called(session, text) for session in there)]
     return Observed(seen, missing, list(problems.values()))
 
 
 def is_called(session: str, text: str) -> bool:
-    """Return True if the text is the name of the session, or the beginning of its id."""
-    return session.startswith(text.lower()) or session == _core.session_named(text)
+    """Return True if the text is the name of the session, or the beginning of its id; an empty one is not."""
+    return bool(text) and (session.startswith(text.lower()) or session == _core.session_named(text))
+
+
+def no_session(text: str) -> str:
+    """Return the problem of a text that no session is called by."""
+    return f"no session {text or repr(text)}"
 
 
 def seconds(text: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ def plain(text: object) -> str:
 def echo(text: str) -> None:
     """Print a line."""
     print(text)  # noqa: T201
+
+
+def complain(*problems: str) -> None:
+    """Print lines to standard error."""
+    for problem in problems:
+        print(plain(problem), file=sys.stderr)  # noqa: T201
 
 
 def print_json(value: Any) -> None:

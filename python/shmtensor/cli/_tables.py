@@ -54,7 +54,7 @@ def messages(one: dict[str, Any]) -> Table:
         (m["sender"], m["pid"] or "gone", m["messages"], f"{m['age']} s", f"{m['arena']}/{m['block']}")
         for m in one["in_flight"]
     ]
-    return Table(("in flight from", "PID", "messages", "age", "block"), rows)
+    return Table(("unread, from", "PID", "messages", "age", "block"), rows)
 
 
 def queues(one: dict[str, Any], rates: Rates | None = None) -> Table:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shmtensor.cli import _tables
-from shmtensor.cli._arguments import add_sessions, observe_sessions
-from shmtensor.cli._output import add_json, echo, print_json, show
+from shmtensor.cli._arguments import add_sessions, no_session, observe_sessions
+from shmtensor.cli._output import add_json, complain, echo, print_json, show
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
                     _tables.names(one),
                 )
             )
-        show([*problems, *(f"no session {text}" for text in missing)])
         if not seen and not missing and not problems:
             echo("no sessions")
+    complain(*problems, *map(no_session, missing))
     return int(bool(missing or (options.sessions and problems)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from contextlib import suppress
 from dataclasses import asdict
@@ -12,7 +13,7 @@ from shmtensor._procfs import command_line
 from shmtensor._values import human_bytes
 from shmtensor.cli import _tables
 from shmtensor.cli._arguments import observe_sessions, seconds
-from shmtensor.cli._output import Table, add_json, echo, print_json, show
+from shmtensor.cli._output import Table, add_json, complain, print_json, show
 from shmtensor.cli._rates import Rates
 from shmtensor.memory import ProcessMemory, process_memory, process_tree
 
@@ -52,15 +53,17 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    once = options.once or options.json or not sys.stdout.isatty()
+    dumb = os.environ.get("TERM", "") in {"dumb", "unknown"}  # rich draws no live screen there
+    once = options.once or options.json or dumb or not sys.stdout.isatty()
     if not once and importlib.util.find_spec("rich") is None:
-        echo("the live screen needs rich: pip install rich; --once prints one frame without it")
+        complain("the live screen needs rich: pip install rich; --once prints one frame without it")
         return 2
     frame = _Frame(options.pids)
     if options.pids and not frame.memory:
         return _no_process(options.pids)
     if options.json:
         print_json(frame.document())
+        complain(*frame.problems)
     elif once:
         show(frame.parts())
     else:
@@ -84,7 +87,7 @@ def _refresh(frame: _Frame, roots: list[int], interval: float) -> int:
 
 
 def _no_process(pids: list[int]) -> int:
-    echo(f"no process {' '.join(map(str, pids))}")
+    complain(f"no process {' '.join(map(str, pids))}")
     return 1
 
 

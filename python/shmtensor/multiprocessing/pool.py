@@ -17,6 +17,7 @@ from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shmtensor._queue.labels import label_of_kind
+from shmtensor._values import NO_LIMIT
 from shmtensor.multiprocessing._pool.buffered import buffered
 from shmtensor.multiprocessing._pool.callbacks import reporting
 from shmtensor.multiprocessing._pool.naming import describe
@@ -40,7 +41,6 @@ __dir__ = __all__.copy
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
-_NO_LIMIT = 1 << 62  # bytes: tasks are bounded by `Room`, and results are always taken
 _ANSWER = 10.0  # seconds, at most, until a message of the pool's process to itself is received
 
 
@@ -286,7 +286,8 @@ class TaskResult(pool.ApplyResult[_Result]):
 
 
 def _queue(context: Any, kind: str) -> SimpleQueue[Any]:
-    return SimpleQueue(max_bytes=_NO_LIMIT, label=label_of_kind(f"pool {kind}"), ctx=context)
+    # Tasks are bounded by `Room`, and results are always taken.
+    return SimpleQueue(max_bytes=NO_LIMIT, label=label_of_kind(f"pool {kind}"), ctx=context)
 
 
 class _Notifier:
