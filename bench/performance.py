@@ -1,7 +1,7 @@
 """The figures of docs/performance.md and README.md: ``python -m bench.performance``.
 
 Writes the table of the page, and three lines of README.md, from the files in bench/results. A line is of the
-first machine that has measured it, and is left out if none has.
+first machine that has measured it, on both pages, and is left out if none has.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Line:
 
 
 LINES = (
-    Line("64 bytes, and an answer", "queue", "64 bytes", TORCH | PICKLE | VLLM, ours=QUEUE),
+    Line("round trip of 64 bytes", "queue", "64 bytes", TORCH | PICKLE | VLLM, ours=QUEUE),
     Line(
-        "a tensor of 8 MiB, and an answer",
+        "round trip of an 8 MiB tensor",
         "queue",
         "8 MiB tensor",
         TORCH | PICKLE | {"iceoryx2": "iceoryx2", "Ray": "ray-graph"} | VLLM,
@@ -51,13 +51,13 @@ LINES = (
         ours=QUEUE,
     ),
     Line(
-        "a list of 100 tensors, and an answer",
+        "round trip of a list of 100 tensors",
         "queue",
         "list of 100 tensors",
         TORCH | PICKLE,
         ours=QUEUE,
     ),
-    Line("a fresh tensor of 64 MiB, and an answer", "handover", "64 MiB, fresh", ALL),
+    Line("round trip of a fresh 64 MiB tensor", "handover", "64 MiB, fresh", ALL),
     Line("a task of a pool with 1 MiB", "pool", "1 MiB", ALL),
     Line("system calls that 1 MiB adds to a message", "syscalls", "1 MiB, same: of its own", ALL),
     Line(
@@ -90,7 +90,7 @@ LINES = (
     Line("copy 64 MiB into shared memory", "copyin", "64 MiB", ALL),
     Line("the same, into memory that was never used", "copyin", "64 MiB, cold", ALL),
     Line(
-        "tensors in two processes with 1,024 descriptors",
+        "live tensors of two processes, at 1,024 descriptors",
         "most",
         "1024 descriptors allowed",
         TORCH | SEGMENTS,
@@ -253,12 +253,18 @@ def _name(record: dict[str, Any]) -> str:
     return f"{gpu}{processor}, {machine['processors']} processors, {machine['memory_kib'] / 2**20:.0f} GiB"
 
 
+def _machine_of_each(found: list[Machine]) -> dict[Line, Machine]:
+    """Return the machine of each line that one has measured."""
+    first = {line: next((one for one in found if one.cells(line)), None) for line in LINES}
+    return {line: machine for line, machine in first.items() if machine is not None}
+
+
 def table(found: list[Machine]) -> str:
     """Return the table of the page, with the lines of a machine below its name."""
-    of = {line: next((one for one in found if one.cells(line)), None) for line in LINES}
+    of = _machine_of_each(found)
     lines: list[Sequence[str]] = []
     for machine in found:
-        its = [line for line in LINES if of[line] is machine]
+        its = [line for line, its_machine in of.items() if its_machine is machine]
         if its:
             lines.append((f"**{machine.heading(its)}**", "", ""))
         lines += [machine.cells(line) or [] for line in its]
@@ -266,14 +272,16 @@ def table(found: list[Machine]) -> str:
 
 
 def readme(found: list[Machine]) -> str:
-    """Return the lines of README.md."""
-    chosen = [line for line in LINES if line.in_readme]
-    machine = next(one for one in found if all(one.cells(line) for line in chosen))
+    """Return the lines of README.md, and which machine each is of; the page has the dates."""
     lines = []
-    for line in chosen:
-        what, ours, others = machine.cells(line) or []
-        lines.append(f"- {what[0].upper()}{what[1:]}: **{ours}** ({', '.join(others.split(', ')[:2])})")
-    return "\n".join([*lines, "", f"Medians; {machine.heading(chosen)}."])
+    numbers: dict[str, list[str]] = {}  # of the lines of each machine
+    for line, machine in _machine_of_each(found).items():
+        if line.in_readme:
+            what, ours, others = machine.cells(line) or []
+            lines.append(f"- {what[0].upper()}{what[1:]}: **{ours}** ({', '.join(others.split(', ')[:2])})")
+            numbers.setdefault(machine.name, []).append(str(len(lines)))
+    of = [f"line{'s' * (len(its) > 1)} {', '.join(its)}: {name}" for name, its in numbers.items()]
+    return "\n".join([*lines, "", f"Medians; {'; '.join(of)}."])
 
 
 def with_figures(name: str, text: str, found: list[Machine]) -> str:
