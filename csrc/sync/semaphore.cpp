@@ -52,15 +52,13 @@ Taken Semaphore::release(SlotNumber slot, std::uint32_t units,
     const std::uint64_t most =
         bounded ? std::uint64_t{words_.initial.load()} + words_.returned.load() : kMost;
     if (wanted > most) return Taken::none;
-    for (std::uint32_t i = 0; i < units; ++i) {
-      if (return_one(slot)) continue;
-      const std::uint32_t base = words_.base.load();
-      if (bounded && base >= words_.initial.load()) {
-        words_.returned.fetch_sub(1);
-      } else {
-        words_.base.store(base + 1);
-      }
-    }
+    const std::uint32_t left = units - return_owned(slot, units);
+    if (left == 0) return Taken::done;
+    const std::uint32_t base = words_.base.load();
+    const std::uint32_t initial = words_.initial.load();
+    const std::uint32_t room = bounded ? initial - std::min(base, initial) : left;
+    words_.base.store(base + std::min(left, room));
+    if (left > room) words_.returned.fetch_sub(left - room);
     return Taken::done;
   });
   if (result == Taken::done) WaitFlag(words_.waiters).notify(units);
@@ -127,17 +125,21 @@ bool Semaphore::own_one(SlotNumber slot) noexcept {
 }
 
 // The manager may clear the share of another process, which has died, at the same time.
-bool Semaphore::return_one(SlotNumber slot) noexcept {
+std::uint32_t Semaphore::return_owned(SlotNumber slot, std::uint32_t most) noexcept {
+  std::uint32_t left = most;
   for (const bool own : {true, false}) {
     for (Word& word : used()) {
       std::uint64_t bits = word.load();
-      while (Share(bits).count() != 0 && (Share(bits).slot() == slot) == own) {
-        const Share less = Share(bits).with(Share(bits).count() - 1);
-        if (word.compare_exchange_strong(bits, less.bits())) return true;
+      while (left != 0 && Share(bits).count() != 0 && (Share(bits).slot() == slot) == own) {
+        const std::uint32_t units = std::min(left, Share(bits).count());
+        const Share less = Share(bits).with(Share(bits).count() - units);
+        if (!word.compare_exchange_strong(bits, less.bits())) continue;
+        left -= units;
+        break;
       }
     }
   }
-  return false;
+  return most - left;
 }
 
 // A unit may have been meant for another process, which releases it later: a bounded semaphore

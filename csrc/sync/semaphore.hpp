@@ -56,7 +56,8 @@ class Semaphore {
   template <typename Change>
   [[nodiscard]] Taken with_lock(SlotNumber slot, std::chrono::nanoseconds time, Change&& change);
   [[nodiscard]] bool own_one(SlotNumber slot) noexcept;
-  [[nodiscard]] bool return_one(SlotNumber slot) noexcept;
+  /// Takes as many units from shares, the own one first. Returns how many had an owner.
+  [[nodiscard]] std::uint32_t return_owned(SlotNumber slot, std::uint32_t most) noexcept;
   [[nodiscard]] std::span<Word> used() const noexcept {
     return shares_.first(std::min<std::size_t>(words_.used.load(), shares_.size()));
   }

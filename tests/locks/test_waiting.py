@@ -106,6 +106,17 @@ def test_value_and_its_limits() -> None:
     assert large.get_value() == 2**31 - 2
 
 
+def test_many_units_are_released_together() -> None:
+    for _ in range(100):  # one after the other, they would take half an hour
+        semaphore = st.Semaphore(0)
+        semaphore.release(2**31 - 1)
+        assert semaphore.get_value() == 2**31 - 1
+    own = st.Semaphore(3)
+    take_two(own)
+    own.release(4)  # two of them are its own
+    assert own.get_value() == 5
+
+
 def acquire_and_release(semaphore: Any, most: Any, times: int) -> None:
     for _ in range(times):
         with semaphore:
