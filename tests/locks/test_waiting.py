@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from functools import partial
 from typing import Any
@@ -178,10 +179,11 @@ def test_killed_waiter_of_an_event_delays_nobody(method: str) -> None:
 
 
 def wait_once(condition: Any, entered: Any, woken: Any) -> None:
-    with condition:
-        entered.release()
-        condition.wait()
-    woken.release()
+    with contextlib.suppress(st.OwnerDied):
+        with condition:
+            entered.release()
+            condition.wait()
+        woken.release()
 
 
 def start_waiters(condition: Any, number: int, method: str = "fork") -> tuple[list[Any], Any]:
@@ -309,6 +311,16 @@ def test_waiter_is_told_that_the_notifier_died_with_the_lock() -> None:
         condition.wait(SECONDS)
     assert raised.value.pid == process.pid
     assert not condition._lock.locked()
+
+
+def test_notification_of_a_wait_that_raises_goes_to_another() -> None:
+    condition = st.Condition()
+    waiters, woken = start_waiters(condition, 2)
+    with holder_later(condition):
+        pass
+    assert woken.acquire(timeout=SECONDS)
+    for waiter in waiters:
+        waiter.join()
 
 
 def notify_and_die(condition: Any) -> None:

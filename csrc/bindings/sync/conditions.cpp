@@ -95,7 +95,12 @@ PyObject* wait_for_condition(PyObject* self, PyObject* const* given, Py_ssize_t 
     Patience patience = patience_of(nullptr, timeout);
     const std::size_t place = open.core.enter(open.slot());
     const bool notified = sleep_until_notified(open, owned, place, patience);
-    tell_death(lock, owned);
+    try {
+      tell_death(lock, owned);
+    } catch (...) {
+      if (notified) open.core.notify(1);
+      throw;
+    }
     return notified;
   });
 }

@@ -70,7 +70,7 @@ class Condition(SentByHandle, _core.ConditionBase):
         RuntimeError
             If this thread does not have the lock.
         OwnerDied
-            As `Lock.acquire` does.
+            As `Lock.acquire` does; a notification goes to another thread.
         """
         return self._wait(self._lock, timeout)
 

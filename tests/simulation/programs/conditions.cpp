@@ -120,17 +120,21 @@ class ConditionProgram final : public PrimitiveWorld {
     // Two may get one of a process that was killed: docs/design/locks.md.
     run_->expect(went_on_ <= granted_ + pending_ + dead_waiters(),
                  "more threads go on than were notified");
+    // The binding raises an error then, so another one gets the notification.
+    if (locks_[process_of(thread)].take_death() && notified) give(process_of(thread), 1);
     unlock(thread);
+  }
+  void give(std::uint32_t process, std::uint32_t count) {
+    pending_ += count;
+    granted_ += conditions_[process].notify(count);
+    pending_ -= count;
   }
   void notify(std::uint32_t process) {
     const std::uint32_t thread = process * roles_.threads;
     const bool is_first = process == roles_.waiters;
     if (is_first) run_->wait_until([this] { return all_wait(); });
     lock(thread);
-    const std::uint32_t count = is_first ? roles_.first : roles_.second;
-    pending_ += count;
-    granted_ += conditions_[process].notify(count);
-    pending_ -= count;
+    give(process, is_first ? roles_.first : roles_.second);
     unlock(thread);
   }
 
