@@ -11,7 +11,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.live_resources import assert_no_leaks
-from tests.locks.holders import SECONDS
+from tests.locks.holders import SECONDS, holder, kill, until
 
 
 def take_and_forget(primitives: Any, ready: Any, end: Any) -> None:
@@ -87,6 +87,39 @@ def test_process_that_forgot_a_barrier_leaves_it() -> None:
     end.set()
     process.join()
     assert not barrier.broken
+
+
+def receive_again(primitive: Any) -> Any:
+    primitives = st.Queue[Any]()
+    primitives.put(primitive)
+    return primitives.get()
+
+
+def acquire_and_drop_another(semaphore: Any) -> None:
+    another = receive_again(semaphore)
+    semaphore.acquire()
+    del another
+
+
+def meet_and_drop_another(barrier: Any) -> None:
+    another = receive_again(barrier)
+    barrier.wait(SECONDS)
+    del another
+
+
+def test_process_that_dropped_another_object_has_its_units() -> None:
+    semaphore = st.Semaphore(1)
+    with holder(semaphore, acquire_and_drop_another) as process:
+        assert not semaphore.acquire(block=False)
+        kill(process)
+        assert semaphore.acquire(timeout=SECONDS)
+
+
+def test_process_that_dropped_another_object_takes_part() -> None:
+    barrier = st.Barrier(1)
+    with holder(barrier, meet_and_drop_another) as process:
+        kill(process)
+        until(lambda: barrier.broken)
 
 
 def test_gc_releases_a_dropped_lock_that_no_other_process_has() -> None:

@@ -11,6 +11,8 @@
 #include "bindings/channel/channel_methods.hpp"
 #include "bindings/channel/object_type.hpp"
 #include "bindings/storage/allocation.hpp"
+#include "os/backoff.hpp"
+#include "os/clock.hpp"
 #include "os/fork_mark.hpp"
 #include "os/thread_observer.hpp"
 #include "session/session.hpp"
@@ -71,15 +73,45 @@ struct OpenRecursiveLock final : OpenLock, private ThreadObserver {
   void end_thread() noexcept override;
 };
 
-struct OpenSemaphore final : OpenPrimitive<sync::Semaphore> {
-  static constexpr auto kName = "semaphore";
-  using OpenPrimitive::OpenPrimitive;
-  ~OpenSemaphore() override {
-    if (core.owns_any(slot_if_any())) static_cast<void>(core.disown(slot_if_any(), kMoment));
+/// With the last object of a block, the process leaves its primitive. Each object is one of the
+/// references to the block that this process has; the storage, which they have in common, is
+/// another one.
+template <typename Core>
+struct OpenShare : OpenPrimitive<Core> {
+  OpenShare(std::shared_ptr<Session> joined, const Block& block)
+      : OpenPrimitive<Core>(std::move(joined), block) {
+    LocalTable::Lock lock(this->arena.local(), this->number);
+    lock.set_count(lock.count() + 1);
   }
 
-  /// So long does the end of an object, or of the process, wait for the lock of the words.
+  /// So long does the end of an object, or of the process, wait for a process that uses the words.
   static constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(20);
+
+ protected:
+  /// For the destructor. `try_leave` must not block; it is called again if it returns false. Until
+  /// the entry is unlocked, no thread can make another object, and use it.
+  template <typename Leave>
+  void end(Leave&& try_leave) noexcept {
+    if (is_raw_copy()) return;  // a thread of the parent may have the entry locked
+    const std::uint64_t latest = monotonic_nanoseconds() + std::uint64_t{kMoment.count()};
+    for (Backoff backoff;; backoff.pause()) {
+      LocalTable::Lock lock(this->arena.local(), this->number);
+      if (lock.count() == 2 && !try_leave() && monotonic_nanoseconds() < latest) continue;
+      return lock.set_count(lock.count() - 1);
+    }
+  }
+};
+
+struct OpenSemaphore final : OpenShare<sync::Semaphore> {
+  static constexpr auto kName = "semaphore";
+  using OpenShare::OpenShare;
+  ~OpenSemaphore() override {
+    end([this] {
+      const SlotNumber slot = slot_if_any();
+      return !core.owns_any(slot) ||
+             core.disown(slot, std::chrono::nanoseconds::zero()) != sync::Taken::locked;
+    });
+  }
 };
 struct OpenEvent final : OpenPrimitive<sync::Event> {
   static constexpr auto kName = "event";
@@ -89,10 +121,15 @@ struct OpenCondition final : OpenPrimitive<sync::Condition> {
   static constexpr auto kName = "condition";
   using OpenPrimitive::OpenPrimitive;
 };
-struct OpenBarrier final : OpenPrimitive<sync::Barrier> {
+struct OpenBarrier final : OpenShare<sync::Barrier> {
   static constexpr auto kName = "barrier";
-  using OpenPrimitive::OpenPrimitive;
-  ~OpenBarrier() override { core.disown(slot_if_any()); }
+  using OpenShare::OpenShare;
+  ~OpenBarrier() override {
+    end([this] {
+      core.disown(slot_if_any());
+      return true;
+    });
+  }
 };
 
 /// As in `multiprocessing`, a negative timeout is one of 0.
