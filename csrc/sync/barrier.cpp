@@ -49,16 +49,12 @@ std::optional<Barrier::Arrival> Barrier::arrive(SlotNumber slot) noexcept {
   for (;;) {
     State state = State::of(bits);
     if (state.broken) return std::nullopt;
-    // All have arrived, and the last one is about to end the round.
-    if (state.arrived >= parties) {
-      wait(state.round, kSlice);
-      bits = words_.state.load();
-      continue;
-    }
-    const Arrival arrival{
-        .round = state.round, .index = state.arrived, .is_last = state.arrived + 1 == parties};
+    const Arrival arrival{.round = state.round,
+                          .index = state.arrived,
+                          .is_last = state.arrived + 1 == parties,
+                          .is_full = state.arrived >= parties};
     ++state.arrived;
-    if (words_.state.compare_exchange_strong(bits, state.bits())) return arrival;
+    if (arrival.is_full || words_.state.compare_exchange_strong(bits, state.bits())) return arrival;
   }
 }
 

@@ -24,6 +24,7 @@ class Barrier {
     std::uint32_t round = 0;
     std::uint32_t index = 0;  ///< how many came before
     bool is_last = false;     ///< it ends the round with `release`
+    bool is_full = false;     ///< the round was full before: to be called again after its end
   };
 
   /// More processes may take part than one round has parties.
@@ -35,7 +36,7 @@ class Barrier {
   explicit Barrier(std::span<std::byte> block)
       : words_(words_of<BarrierWords>(block)), shares_(processes_in<Word>(block)) {}
 
-  /// Nothing if the barrier is broken.
+  /// Does not wait. Nothing if the barrier is broken.
   [[nodiscard]] std::optional<Arrival> arrive(SlotNumber slot) noexcept;
   [[nodiscard]] Round state_of(std::uint32_t round) const noexcept;
   /// Waits until the round may have ended.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from tests.helpers.children import kill_manager_of
 from tests.helpers.live_resources import assert_no_leaks
 from tests.locks.holders import SECONDS, holder, kill, run, until
 
@@ -120,4 +125,81 @@ def test_reset_breaks_the_round_and_no_other() -> None:
     barrier.reset()
     with pytest.raises(threading.BrokenBarrierError):
         barrier.wait(0.01)
+    assert barrier.broken
+
+
+class Interruption(Exception):
+    pass
+
+
+def wait_until_interrupted(barrier: Any) -> None:
+    """Wait until a signal handler raises."""
+
+    def interrupt(*_: object) -> None:
+        raise Interruption
+
+    def wait() -> None:
+        timer.start()
+        barrier.wait(SECONDS)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        with pytest.raises(Interruption):
+            wait()
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@contextlib.contextmanager
+def full_round() -> Iterator[tuple[Any, list[str]]]:
+    """A barrier of one party, whose action takes as long as the block; what that party gets in the end."""
+    acts, end = threading.Event(), threading.Event()
+
+    def act() -> None:
+        acts.set()
+        assert end.wait(SECONDS)
+
+    barrier = st.Barrier(1, act)
+    raised: list[str] = []
+    party = threading.Thread(target=wait_or_fail, args=(barrier, raised))
+    party.start()
+    assert acts.wait(SECONDS)
+    try:
+        yield barrier, raised
+    finally:
+        end.set()
+        party.join()
+
+
+def test_signal_interrupts_who_waits_for_the_end_of_a_full_round() -> None:
+    with full_round() as (barrier, raised):
+        wait_until_interrupted(barrier)
+    assert (raised, barrier.n_waiting, barrier.broken) == ([], 0, False)
+    assert barrier.wait(SECONDS) == 0
+
+
+def test_timeout_breaks_a_full_round() -> None:
+    with full_round() as (barrier, raised):
+        with pytest.raises(threading.BrokenBarrierError):
+            barrier.wait(0.01)
+        assert barrier.broken
+    assert raised == [""]
+
+
+def test_killed_manager_is_replaced_for_who_waits_for_the_end_of_a_full_round() -> None:
+    barrier = st.Barrier(1, lambda: threading.Event().wait(SECONDS))
+    process: Any = mp.get_context("fork").Process(target=barrier.wait)
+    process.start()
+    until(lambda: barrier.n_waiting == 1)
+    kill_manager_of(st.stats()["session"])
+    pid = kill(process)
+    with pytest.raises(threading.BrokenBarrierError, match=f"process {pid}"):
+        barrier.wait(SECONDS)
+
+
+def test_signal_breaks_the_round_of_its_party() -> None:
+    barrier = st.Barrier(2)
+    wait_until_interrupted(barrier)
     assert barrier.broken

@@ -1,5 +1,7 @@
 #include "bindings/sync/barriers.hpp"
 
+#include <optional>
+
 #include "bindings/sync/open_primitive.hpp"
 
 namespace shmtensor::python {
@@ -12,55 +14,43 @@ py::object new_barrier_storage(std::uint32_t parties) {
                        [&](std::span<std::byte> block) { sync::Barrier::create(block, parties); });
 }
 
-// (round, index, is last), or None.
-PyObject* arrive(PyObject* self, PyObject*) {
+// Breaks the round if the time is over.
+void wait_for_end(OpenBarrier& open, std::uint32_t round, Patience& patience) {
+  const auto has_ended = [&] { return open.core.state_of(round) != sync::Barrier::Round::open; };
+  if (has_ended()) return;
+  const bool in_time = wait_in_slices(*open.session, patience, [&](nanoseconds time) {
+    open.core.wait(round, time);
+    return has_ended();
+  });
+  if (!in_time) open.core.break_round(round);
+}
+
+// As many as were there before; None: the barrier is broken. No Python code runs between the
+// arrival and the `try`: the error of a signal handler would leave a party that does not come.
+PyObject* wait_for_all(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&]() -> py::object {
     OpenBarrier& open = opened<OpenBarrier>(self);
-    const SlotNumber slot = open.slot();
-    const std::optional<sync::Barrier::Arrival> arrival = [&] {
-      const GilRelease release;
-      return open.core.arrive(slot);
-    }();
-    if (!arrival) return py::none();
-    return py::make_tuple(arrival->round, arrival->index, arrival->is_last);
-  });
-}
-
-std::uint32_t to_round(PyObject* number) { return static_cast<std::uint32_t>(to_number(number)); }
-
-// True: it has ended; False: it is broken; None: the time is over.
-PyObject* wait_for_round(PyObject* self, PyObject* const* given, Py_ssize_t count,
-                         PyObject* names) {
-  return guarded([&] {
-    using Round = sync::Barrier::Round;
-    OpenBarrier& open = opened<OpenBarrier>(self);
-    const auto [number, timeout] = parse<2>("_wait", given, count, names, {"number", "timeout"}, 1);
-    const std::uint32_t round = to_round(number);
+    const auto [action, timeout] = parse<2>("_wait", given, count, names, {"action", "timeout"}, 2);
     Patience patience = patience_of(nullptr, timeout);
-    Round state = open.core.state_of(round);
-    if (state == Round::open) {
-      static_cast<void>(wait_in_slices(*open.session, patience, [&](nanoseconds time) {
-        open.core.wait(round, time);
-        state = open.core.state_of(round);
-        return state != Round::open;
-      }));
+    std::optional<sync::Barrier::Arrival> arrival;
+    while ((arrival = open.core.arrive(open.slot())) && arrival->is_full) {
+      wait_for_end(open, arrival->round, patience);
     }
-    if (state == Round::open) return Py_NewRef(Py_None);
-    return Py_NewRef(state == Round::done ? Py_True : Py_False);
+    if (!arrival) return py::none();
+    try {
+      if (!arrival->is_last) {
+        wait_for_end(open, arrival->round, patience);
+      } else {
+        if (action != Py_None) checked(PyObject_CallNoArgs(action));
+        open.core.release(arrival->round);
+      }
+    } catch (...) {
+      open.core.break_round(arrival->round);
+      throw;
+    }
+    if (open.core.state_of(arrival->round) != sync::Barrier::Round::done) return py::none();
+    return py::int_(arrival->index);
   });
-}
-
-PyObject* release_round(PyObject* self, PyObject* number) {
-  return guarded([&] {
-    OpenBarrier& open = opened<OpenBarrier>(self);
-    const std::uint32_t round = to_round(number);
-    open.core.release(round);
-    return open.core.state_of(round) == sync::Barrier::Round::done;
-  });
-}
-
-PyObject* break_round(PyObject* self, PyObject* number) {
-  return guarded([&] { opened<OpenBarrier>(self).core.break_round(to_round(number)); });
 }
 
 void abort_barrier(sync::Barrier& barrier) { barrier.break_round(); }
@@ -73,10 +63,7 @@ PyObject* disown_barrier(PyObject* self, PyObject*) {
 }
 
 PyMethodDef g_barrier_methods[] = {
-    {"_arrive", arrive, METH_NOARGS, nullptr},
-    {"_wait", method(wait_for_round), kWithNames, nullptr},
-    {"_release", release_round, METH_O, nullptr},
-    {"_break", break_round, METH_O, nullptr},
+    {"_wait", method(wait_for_all), kWithNames, nullptr},
     {"_disown", disown_barrier, METH_NOARGS, nullptr},
     {"abort", call_core<OpenBarrier, abort_barrier>, METH_NOARGS,
      "Break the barrier: all that wait, and will wait, raise BrokenBarrierError."},

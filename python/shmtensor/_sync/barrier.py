@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from threading import BrokenBarrierError
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
@@ -66,37 +66,11 @@ class Barrier(SentByHandle, _core.BarrierBase):
         BrokenBarrierError
             If the barrier is broken, or was reset, meanwhile or before.
         """
-        arrival = self._arrive()
-        if arrival is None:
-            self._raise_broken()
-        number, index, is_last = arrival
-        if not (self._end(number) if is_last else self._await(number, timeout)):
-            self._raise_broken()
+        index = self._wait(self._action, self._timeout if timeout is None else timeout)
+        if index is None:
+            pid = self.broken and self._dead_pid
+            raise BrokenBarrierError(f"process {pid}, which took part, was killed" if pid else "")
         return index
-
-    def _end(self, number: int) -> bool:
-        try:
-            if self._action is not None:
-                self._action()
-        except BaseException:
-            self._break(number)
-            raise
-        return self._release(number)
-
-    def _await(self, number: int, timeout: float | None) -> bool:
-        try:
-            ended = self._wait(number, self._timeout if timeout is None else timeout)
-        except BaseException:  # of a signal handler
-            self._break(number)
-            raise
-        if ended is None:
-            self._break(number)
-            return self._wait(number, 0) is True
-        return ended
-
-    def _raise_broken(self) -> NoReturn:
-        pid = self._dead_pid
-        raise BrokenBarrierError(f"process {pid}, which took part, was killed" if pid and self.broken else "")
 
     def __repr__(self) -> str:
         state = "broken" if self.broken else f"{self.n_waiting}/{self.parties} waiting"

@@ -63,12 +63,15 @@ class BarrierProgram final : public PrimitiveWorld {
     }
   }
 
-  // As the class in Python. Returns true if the round has ended, false if it is broken.
+  // As the bindings. Returns true if the round has ended, false if it is broken.
   bool take_part(std::uint32_t process) {
     Barrier& barrier = barriers_[process];
     const TimeLimit limit(roles_.impatient && process == 0);
     if (stages_[process] == Stage::outside) stages_[process] = Stage::arriving;
-    const auto arrival = barrier.arrive(slot_of(process));
+    std::optional<Barrier::Arrival> arrival;
+    while ((arrival = barrier.arrive(slot_of(process))) && arrival->is_full) {
+      wait_for_end(process, arrival->round, limit);
+    }
     stages_[process] = Stage::between;
     if (!arrival) {
       run_->expect(may_be_broken(), "a barrier is broken that no process breaks");
@@ -82,14 +85,7 @@ class BarrierProgram final : public PrimitiveWorld {
     if (arrival->is_last) {
       barrier.release(arrival->round);
     } else {
-      while (barrier.state_of(arrival->round) == Barrier::Round::open) {
-        if (limit.is_over()) {
-          gives_up = broke_ = true;
-          barrier.break_round(arrival->round);
-          break;
-        }
-        barrier.wait(arrival->round, sync::kSlice);
-      }
+      gives_up = wait_for_end(process, arrival->round, limit);
     }
     const auto state = barrier.state_of(arrival->round);
     run_->expect(state != Barrier::Round::open, "a round is open after its end");
@@ -102,6 +98,20 @@ class BarrierProgram final : public PrimitiveWorld {
     run_->expect(done || may_be_broken(), "a round is broken that no process breaks");
     round.done = done;
     return done;
+  }
+
+  // Returns true if it breaks the round, since the time is over.
+  bool wait_for_end(std::uint32_t process, std::uint32_t round, const TimeLimit& limit) {
+    Barrier& barrier = barriers_[process];
+    while (barrier.state_of(round) == Barrier::Round::open) {
+      if (limit.is_over()) {
+        broke_ = true;
+        barrier.break_round(round);
+        return true;
+      }
+      barrier.wait(round, sync::kSlice);
+    }
+    return false;
   }
 
   [[nodiscard]] bool may_be_broken() const { return broke_ || roles_.resets || dead() != 0; }
@@ -159,6 +169,7 @@ const Register<BarrierProgram> barrier_programs[] = {
     {"barrier/two parties", {.rounds = 2}},
     {"barrier/three parties", {.parties = 3, .processes = 3}},
     {"barrier/more processes", {.processes = 4}},
+    {"barrier/more processes/for some time", {.processes = 4, .impatient = true}},
     {"barrier/for some time", {.rounds = 2, .impatient = true}},
     {"barrier/reset", {.rounds = 2, .resets = true}},
     {"barrier/disowned", {.rounds = 2, .leaves = true}},
