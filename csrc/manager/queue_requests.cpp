@@ -21,7 +21,12 @@ void QueueRequests::watch(const Client& client, const Message& message, Fd fd) {
                   "open files");
   }
   const Fd& socket = watched->sockets.back();
-  poller_.add(socket, tag(EventSource::queue, static_cast<std::uint32_t>(socket.get())));
+  try {
+    poller_.add(socket, tag(EventSource::queue, static_cast<std::uint32_t>(socket.get())));
+  } catch (...) {
+    queues_.remove_socket(socket.get());
+    throw;
+  }
   reply(client.socket, message, MessageKind::done, &watched->pipe.descriptor());
 }
 

@@ -15,11 +15,16 @@ const WatchedQueues::Watched* WatchedQueues::add(const WatchedQueue& queue, Fd s
   std::size_t descriptors = 0;
   for (const auto& [other, watched] : queues_) descriptors += 1 + watched.sockets.size();
   if (descriptors + 2 > static_cast<std::size_t>(descriptor_limit() / 4)) return nullptr;
+  ReadyPipe pipe;
+  const Watched* const known = find(queue);
+  if (known == nullptr || known->pipe.number() == 0 || known->pipe.number() != number.load()) {
+    pipe = ReadyPipe::create();
+    pipe.raise();
+  }
   Watched& watched = queues_[queue];
   watched.sockets.push_back(std::move(socket));
-  if (watched.pipe.number() == 0 || watched.pipe.number() != number.load()) {
-    watched.pipe = ReadyPipe::create();
-    watched.pipe.raise();
+  if (pipe.number() != 0) {
+    watched.pipe = std::move(pipe);
     number.store(watched.pipe.number());
   }
   return &watched;

@@ -1,7 +1,9 @@
 // What descriptors of queues cost; tests/queues/test_descriptors.py has when they are readable.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
+#include <set>
 
 #include "os/memfd.hpp"
 #include "os/unix_socket.hpp"
@@ -34,10 +36,13 @@ class WatchedQueueTest : public testing::QueueTest {
     if (user.queue().must_settle(QueueEvent::message)) user.queue().settle(QueueEvent::message);
     return number;
   }
-  [[nodiscard]] std::ptrdiff_t descriptors_of_the_manager() const {
-    const std::filesystem::directory_iterator open("/proc/" + std::to_string(server_->pid()) +
-                                                   "/fd");
-    return std::distance(begin(open), end(open));
+  [[nodiscard]] std::set<rlim_t> descriptors_of_the_manager() const {
+    std::set<rlim_t> numbers;
+    const std::string folder = "/proc/" + std::to_string(server_->pid()) + "/fd";
+    for (const auto& one : std::filesystem::directory_iterator(folder)) {
+      numbers.insert(std::stoul(one.path().filename()));
+    }
+    return numbers;
   }
 
   int descriptor_ = -1;
@@ -46,15 +51,36 @@ class WatchedQueueTest : public testing::QueueTest {
 // A later queue in the same block has a pipe of its own.
 TEST_F(WatchedQueueTest, CostsTheManagerNothingAfterwards) {
   user_->make(0);
-  const std::ptrdiff_t before = descriptors_of_the_manager();
+  const auto before = descriptors_of_the_manager();
   for (int round = 0; round < 3; ++round) {
     watch();
-    EXPECT_EQ(descriptors_of_the_manager(), before + 2);
+    EXPECT_EQ(descriptors_of_the_manager().size(), before.size() + 2);
     ASSERT_EQ(user_->put(1, false), Attempt::done);
     EXPECT_TRUE(readable());
     user_->leave();
     EXPECT_TRUE(eventually([&] { return descriptors_of_the_manager() == before; }));
   }
+}
+
+// Regression: the manager kept the socket.
+TEST_F(WatchedQueueTest, CostsNothingIfTheManagerCannotMakeAPipe) {
+  user_->make(0);
+  const auto before = descriptors_of_the_manager();
+  rlim_t room = 0;  // for the socket
+  while (before.contains(room)) ++room;
+  rlimit limit{};
+  ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, nullptr, &limit), 0);
+  const rlimit scarce{room + 1, limit.rlim_max};
+  ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, &scarce, nullptr), 0);
+  try {
+    static_cast<void>(user_->queue().watch(QueueEvent::message));
+    ADD_FAILURE() << "the pipe was made";
+  } catch (const SessionError& error) {
+    EXPECT_NE(std::string(error.what()).find("pipe"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(eventually([&] { return descriptors_of_the_manager() == before; }));
+  ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, &limit, nullptr), 0);
+  watch();
 }
 
 TEST_F(WatchedQueueTest, ThatNobodyWatchesAnyMoreIsUsedAsBefore) {

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "os/limits.hpp"
+#include "support/queue_user.hpp"
 #include "support/server.hpp"
 
 namespace shmtensor {
@@ -55,6 +57,18 @@ class ServerScarce : public testing::ServerTest {
   void limit_descriptors(rlim_t count) const {
     const rlimit limit{count, count};
     ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, &limit, nullptr), 0);
+  }
+  /// Another server, which soon cannot watch a descriptor any more.
+  std::unique_ptr<Child> restart_with_few_watches() {
+    server_->kill();
+    server_.reset();
+    std::optional<Fd> listener;
+    EXPECT_TRUE(eventually([&] { return (listener = listen_on(object_name(id_))).has_value(); }));
+    ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
+    return std::make_unique<Child>([&] {
+      refuse_to_watch_from(listener->duplicate().get() + 10);
+      Server(id_, std::move(*listener)).run();
+    });
   }
   /// Processor time that the server has used, in the kernel's ticks.
   [[nodiscard]] long ticks() const {
@@ -114,16 +128,7 @@ TEST_F(ServerScarce, ConnectionsAreLimited) {
 // Regression: its slot stayed in use, with a connection that no process had, and kept the session
 // alive indefinitely.
 TEST_F(ServerScarce, ForkWithUnpollableConnectionTakesNoSlot) {
-  server_->kill();
-  server_.reset();
-  std::optional<Fd> listener;
-  ASSERT_TRUE(eventually([&] { return (listener = listen_on(object_name(id_))).has_value(); }));
-  ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
-  Child server([&] {
-    refuse_to_watch_from(listener->duplicate().get() + 10);
-    Server(id_, std::move(*listener)).run();
-  });
-  listener.reset();
+  const auto server = restart_with_few_watches();
   {
     const Joined member = join();
     std::vector<Fd> lines;
@@ -138,7 +143,31 @@ TEST_F(ServerScarce, ForkWithUnpollableConnectionTakesNoSlot) {
     EXPECT_TRUE(Client(id_).is_hung_up_on(Join::observe)) << "it cannot be observed either";
     EXPECT_EQ(statistics(*member.client).processes, 1 + lines.size());
   }
-  EXPECT_EQ(server.wait(), 0);
+  EXPECT_EQ(server->wait(), 0);
+}
+
+// Regression: the manager kept the socket and the pipe.
+TEST_F(ServerScarce, QueueWithUnpollableSocketCostsNothing) {
+  const auto server = restart_with_few_watches();
+  const auto descriptors = [&] {
+    const std::string folder = "/proc/" + std::to_string(server->pid()) + "/fd";
+    const std::filesystem::directory_iterator open(folder);
+    return std::distance(begin(open), end(open));
+  };
+  testing::QueueUser user(id_);
+  user.make(0);
+  std::vector<std::unique_ptr<Client>> others;
+  do {
+    others.push_back(std::make_unique<Client>(id_));
+  } while (!others.back()->is_hung_up_on(Join::observe));
+  const auto before = descriptors();
+  try {
+    static_cast<void>(user.queue().watch(QueueEvent::message));
+    ADD_FAILURE() << "the socket is watched";
+  } catch (const SessionError& error) {
+    EXPECT_NE(std::string(error.what()).find("ENOSPC"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(eventually([&] { return descriptors() == before; }));
 }
 
 // A descriptor for which the receiver has no room is dropped.
