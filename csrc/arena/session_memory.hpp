@@ -45,7 +45,8 @@ struct alignas(64) SlotRecord {
   Atomic<std::uint64_t> start_time;
   Atomic<std::uint64_t> pid_namespace;
   Atomic<std::uint32_t> frees_postponed;  ///< 1: the process could not check whether a block is
-                                          ///< free; the manager checks all of them, and stores 0
+                                          ///< free, or notify the manager; that stores 0, checks
+                                          ///< all blocks, and wakes all that watch queues
   Atomic<std::uint64_t> busy_since;       ///< `monotonic_nanoseconds` when the process, a worker
                                           ///< of a pool, began its task; 0: it runs none
 };
@@ -97,8 +98,8 @@ class SessionMemory {
   /// Enters the slot that is reserved for this process (`kept`: joining, or forking for the child
   /// of a fork). Returns false if the manager has cancelled the reservation.
   [[nodiscard]] bool enter(SlotNumber number, SlotStatus kept) noexcept;
-  /// Leaves it to the manager to free a block that this process cannot check. Returns false if this
-  /// process has not entered a slot.
+  /// Leaves it to the manager to free a block that this process cannot check, and to act as after
+  /// each notice. Returns false if this process has not entered a slot.
   [[nodiscard]] bool postpone_free() const noexcept;
   /// Return true if the slot's process is alive and maps this memory. Also true if that cannot be
   /// determined.

@@ -23,6 +23,8 @@ class QueueRequests {
 
   /// For a queue that was repaired.
   void raise(const WatchedQueue& queue) const noexcept { queues_.raise(queue); }
+  /// For a process that could not notify the manager.
+  void raise_all() const noexcept { queues_.raise_all(); }
   /// For the queues of a pipe of which an end has ended.
   void raise_hung_up();
   /// For a socket of a process that watches: the process has closed its end, or has ended.

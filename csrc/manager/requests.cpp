@@ -62,7 +62,7 @@ bool Requests::serve(int descriptor) {
 
 void Requests::answer(Client& client, const Message& message, Fd fd, pid_t sender) {
   deaths_.sweep();
-  session_.try_postponed_frees();
+  if (session_.try_postponed_frees()) queues_.raise_all();
   if (message.kind == MessageKind::hello) {
     return members_.hello(client, message, std::move(fd),
                           [this](int descriptor) { end_connection(descriptor); });

@@ -80,10 +80,10 @@ const SlotTable::Occupant* ServedSession::owner_of(const Segment& segment) const
   return owner.taken && owner.incarnation == header.owner_incarnation ? &owner : nullptr;
 }
 
-// For members that could not map a ticket table. A process that fails to check a block after this
-// clears the mark marks its slot again.
-void ServedSession::try_postponed_frees() {
-  if (!slots_) return;
+// For members that could not map a ticket table, or whose connection was full. A process that fails
+// to check a block after this clears the mark marks its slot again.
+bool ServedSession::try_postponed_frees() {
+  if (!slots_) return false;
   bool any = false;
   slots_->for_each_in_use([&](SlotNumber slot) {
     Atomic<std::uint32_t>& postponed = memory_->slot(slot).frees_postponed;
@@ -92,6 +92,7 @@ void ServedSession::try_postponed_frees() {
     any = true;
   });
   if (any) arenas_.sweep(*memory_, {});
+  return any;
 }
 
 bool ServedSession::may_end() const {

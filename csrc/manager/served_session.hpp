@@ -43,8 +43,9 @@ class ServedSession {
   /// Returns null if the owner is dead.
   [[nodiscard]] const SlotTable::Occupant* owner_of(const Segment& segment) const;
 
-  /// Tries to free all blocks if a member could not check one.
-  void try_postponed_frees();
+  /// Tries to free all blocks if a member could not check one, or notify the manager. Returns true
+  /// if so: those that watch queues are to be woken.
+  [[nodiscard]] bool try_postponed_frees();
 
   /// For a session without a process whose end can be detected: return true if no message is
   /// unread, or neither another process nor a living parent of a former one could receive it.

@@ -58,4 +58,8 @@ void WatchedQueues::raise(const WatchedQueue& queue) const noexcept {
   if (watched != nullptr && !watched->pipe.is_raised()) watched->pipe.raise();
 }
 
+void WatchedQueues::raise_all() const noexcept {
+  for (const auto& [queue, watched] : queues_) raise(queue);
+}
+
 }  // namespace shmtensor

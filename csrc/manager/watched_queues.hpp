@@ -34,6 +34,8 @@ class WatchedQueues {
 
   /// Makes the descriptors of all processes that watch readable.
   void raise(const WatchedQueue& queue) const noexcept;
+  /// For each queue.
+  void raise_all() const noexcept;
 
  private:
   std::map<WatchedQueue, Watched> queues_;

@@ -1,7 +1,6 @@
 // The connection to the manager: requests, notices, and reconnection after the manager was killed.
 #include "session/manager_client.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <optional>
@@ -140,22 +139,18 @@ void ManagerClient::register_again(const Arena& arena) {
 void ManagerClient::leave(const Notice& notice) {
   {
     const LockGuard guard(notices_lock_);
-    if (std::ranges::find(notices_, notice) == notices_.end()) notices_.push_back(notice);
+    // Of the same queue there may be many.
+    if (notices_.empty() || notices_.back() != notice) notices_.push_back(notice);
   }
   send_notices();
 }
 
 // The list is checked after the connection was unlocked: a thread that found it locked has left its
 // notice in the list before.
-//
-// A notice that cannot be sent, because the manager is behind and the connection full, waits for
-// the next one. Meanwhile the manager tries to free all blocks when it finds the mark, with its
-// next request: if the connection is still full after that, it has one.
 void ManagerClient::send_notices() noexcept {
   while (has_notices() && mutex_.try_lock()) {
     const LockGuard connection(mutex_, std::adopt_lock);
-    if (send_notices_locked()) continue;
-    if (!memory_.postpone_free() || !send_notices_locked()) return;
+    send_notices_locked();
   }
 }
 
@@ -164,15 +159,19 @@ bool ManagerClient::has_notices() noexcept {
   return !notices_.empty();
 }
 
-bool ManagerClient::send_notices_locked() noexcept {
+// If the manager is behind and the connection full, a mark replaces the notices: with its next
+// request the manager tries to free all blocks, and wakes all that watch. If the connection is
+// still full after the mark, it has a request.
+void ManagerClient::send_notices_locked() noexcept {
   const LockGuard guard(notices_lock_);
+  const auto send = [this](const Notice& notice) NO_THREAD_SAFETY_ANALYSIS {
+    return connection_ && connection_.notify(message_about(notice.kind, id(), notice.block));
+  };
   for (; !notices_.empty(); notices_.pop_back()) {
-    const Notice& notice = notices_.back();
-    if (!connection_ || !connection_.notify(message_about(notice.kind, id(), notice.block))) {
-      return false;
-    }
+    if (send(notices_.back())) continue;
+    static_cast<void>(memory_.postpone_free());
+    if (!send(notices_.back())) return notices_.clear();
   }
-  return true;
 }
 
 void ManagerClient::unlock_in_parent() noexcept {

@@ -107,8 +107,7 @@ class ManagerClient final : public cuda::ChunkKeeper, public DrainRequests {
   void leave(const Notice& notice);
   void send_notices() noexcept;
   [[nodiscard]] bool has_notices() noexcept;
-  /// Returns false if the manager could not be notified now.
-  [[nodiscard]] bool send_notices_locked() noexcept REQUIRES(mutex_);
+  void send_notices_locked() noexcept REQUIRES(mutex_);
 
   RecursiveMutex mutex_;  // one request at a time; a fork sends requests while it holds the lock
   Connection connection_ GUARDED_BY(mutex_);

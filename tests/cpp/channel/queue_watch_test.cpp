@@ -83,6 +83,19 @@ TEST_F(WatchedQueueTest, CostsNothingIfTheManagerCannotMakeAPipe) {
   watch();
 }
 
+// Regression: the notice stayed in the process until its next request.
+TEST_F(WatchedQueueTest, IsReadableAfterAShutdownThatTheManagerIsTooBusyFor) {
+  watch();
+  const ArenaNumber arena = user_->block().arena->segment().number();
+  ::kill(server_->pid(), SIGSTOP);
+  for (BlockNumber block = 0; block < 1000; ++block) {  // more than fit
+    user_->session().manager().drain(arena, block);
+  }
+  user_->queue().shut_down();
+  ::kill(server_->pid(), SIGCONT);
+  EXPECT_TRUE(eventually([&] { return readable(); }));
+}
+
 TEST_F(WatchedQueueTest, ThatNobodyWatchesAnyMoreIsUsedAsBefore) {
   user_->make(0);
   const Passed passed = user_->pass();
