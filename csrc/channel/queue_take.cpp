@@ -130,7 +130,7 @@ void Queue::count_lost(std::uint64_t messages) noexcept {
   wake_joiners();
 }
 
-bool Queue::is_consumed(const std::optional<NamedTicket>& named) const noexcept {
+bool Queue::is_consumed(const std::optional<NamedTicket>& named) const {
   return named && !session_.memory().is_live(*named);
 }
 

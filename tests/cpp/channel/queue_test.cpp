@@ -8,6 +8,7 @@
 #include "os/shm_object.hpp"
 #include "queue/owner_lock.hpp"
 #include "support/queue_user.hpp"
+#include "support/scarce_address_space.hpp"
 #include "support/shared.hpp"
 
 namespace shmtensor {
@@ -136,6 +137,29 @@ TEST_F(QueueInOneProcess, MessageIsTakenByAnotherProcessWhileItIsMapped) {
   ASSERT_TRUE(eventually([&] { return list_shm(object_name(id_) + "-").empty(); }));
   user_->queue().prepare(Attempt::unmapped, call, 0ns);
   EXPECT_EQ(user_->queue().try_take(message, call), Attempt::empty);
+}
+
+// Regression: the process ended.
+TEST_F(QueueInOneProcess, MessageStaysIfItsTicketCannotBeReadForTheClaim) {
+  user_->make(0);
+  Atomic<std::uint64_t> claim{0};
+  user_->queue().claim_in(claim);
+  QueueUser other(id_);
+  other.open(user_->pass());
+  ASSERT_EQ(other.put(1, true), Attempt::done);
+  Incoming message;
+  ChannelCall call(user_->session());
+  for (const char* lack : {"arena", "bytes"}) {
+    ASSERT_EQ(user_->queue().try_take(message, call), Attempt::unmapped) << lack;
+    user_->queue().prepare(Attempt::unmapped, call, 1s);
+  }
+  testing::with_scarce_address_space(
+      [&] { EXPECT_THROW(static_cast<void>(user_->queue().try_take(message, call)), OsError); });
+  EXPECT_EQ(claim.load(), 0u);
+  EXPECT_EQ(user_->next(), 1u);
+  EXPECT_EQ(claim.load(), 1u);
+  other.leave();
+  EXPECT_TRUE(nothing_is_left());
 }
 
 TEST_F(QueueInOneProcess, WaitsNoLongerThanItsTime) {

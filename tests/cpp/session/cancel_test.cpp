@@ -1,14 +1,9 @@
 // A process cancels the message of another one.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <fstream>
-#include <utility>
-
-#include "base/align.hpp"
 #include "base/error.hpp"
-#include "os/mapping.hpp"
 #include "session/session.hpp"
+#include "support/scarce_address_space.hpp"
 #include "support/server.hpp"
 
 namespace shmtensor {
@@ -27,16 +22,8 @@ TEST_F(CancelTest, ReportsThatTheSendersTableCannotBeMapped) {
   block.arena->release(block.number);
   ASSERT_TRUE(other->attach(sent.arena, Strategy::file_descriptor));
 
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
-  std::uint64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  // Not enough for a table, but for the heap.
-  const rlim_t before = std::exchange(limit.rlim_cur, pages * page_size() + 8 * kMiB);
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
-  EXPECT_THROW(other->cancel(sent, Strategy::file_descriptor), OsError);
-  limit.rlim_cur = before;
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+  testing::with_scarce_address_space(
+      [&] { EXPECT_THROW(other->cancel(sent, Strategy::file_descriptor), OsError); });
 
   EXPECT_EQ(other->manager().statistics().blocks, 1u);
   other->cancel(sent, Strategy::file_descriptor);
