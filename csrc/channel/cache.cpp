@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include "base/error.hpp"
 #include "channel/channel_call.hpp"
@@ -33,24 +35,33 @@ void Cache::create(const Block& block, const CacheOptions& options) {
 }
 
 Cache::Cache(Session& session, const Block& block) : session_(session), header_(cache_of(block)) {
-  tables_[0] = {header_.first_places.data(), header_.first_buckets.data(), 0};
+  first_.table = {header_.first_places.data(), header_.first_buckets.data(), 0};
+}
+
+Cache::~Cache() {
+  for (OpenedTable* opened = newest_.load(); opened != &first_;) {
+    delete std::exchange(opened, opened->before);
+  }
 }
 
 bool Cache::open_tables(ChannelCall& call) {
   const std::uint32_t count = std::min(header_.tables.load(), CacheHeader::kTables);
-  if (opened_.load() >= count) return true;
-  const LockGuard guard(mutex_);
-  for (std::uint32_t number = opened_.load(); number < count; ++number) {
-    call.ring_arena_ = &arenas_[number];
-    tables_[number] = cache_table(header_, number, call);
-    if (!tables_[number]) {
+  for (;;) {
+    OpenedTable* newest = newest_.load();
+    const std::uint32_t number = newest->number + 1;
+    if (number >= count) return true;
+    auto next = std::make_unique<OpenedTable>();
+    call.ring_arena_ = &next->arena;
+    next->table = cache_table(header_, number, call);
+    if (!next->table) {
       const std::optional<NamedTicket> named = header_.records[number].item.ticket.read();
       if (named && call.arena_is_gone(named->arena)) throw_lost(named->arena);
       return false;
     }
-    opened_.store(number + 1);
+    next->number = number;
+    next->before = newest;
+    if (newest_.compare_exchange_strong(newest, next.get())) static_cast<void>(next.release());
   }
-  return true;
 }
 
 void Cache::throw_lost(ArenaNumber arena) {
@@ -61,8 +72,8 @@ void Cache::throw_lost(ArenaNumber arena) {
 
 // The last table has half of all places.
 std::optional<CacheSpot> Cache::find(const CacheKey& key) const noexcept {
-  for (std::uint32_t number = opened_.load(); number-- > 0;) {
-    if (const auto found = tables_[number].find(key)) return found;
+  for (const OpenedTable* opened = newest_.load(); opened != nullptr; opened = opened->before) {
+    if (const auto found = opened->table.find(key)) return found;
   }
   return std::nullopt;
 }

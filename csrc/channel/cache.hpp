@@ -1,7 +1,6 @@
 // A cache of items in shared memory: any process adds what is missing, all read it.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -9,7 +8,6 @@
 #include "base/atomic.hpp"
 #include "channel/queue.hpp"
 #include "channel/spin_window.hpp"
-#include "os/mutex.hpp"
 #include "queue/cache_tables.hpp"
 #include "session/pinned_arena.hpp"
 
@@ -41,6 +39,9 @@ class Cache {
 
   /// Throws SessionError if the block has no cache.
   Cache(Session& session, const Block& block);
+  ~Cache();
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
   /// Copies the item and holds its block; `empty` if it is not there.
@@ -74,16 +75,25 @@ class Cache {
  private:
   friend class CacheTurn;
 
+  struct OpenedTable {
+    CacheTable table;
+    std::uint32_t number = 0;
+    PinnedArena arena;
+    OpenedTable* before = nullptr;
+  };
+
   /// Finds tables that were added. Returns false if one must be mapped first. Throws StaleHandle if
   /// one was lost together with its arena.
   [[nodiscard]] bool open_tables(ChannelCall& call);
   [[noreturn]] static void throw_lost(ArenaNumber arena);
   [[nodiscard]] std::optional<CacheSpot> find(const CacheKey& key) const noexcept;
   [[nodiscard]] CacheSpot spot(std::uint64_t place) const noexcept {
-    return tables_[cache_table_of(place)].at(place);
+    const OpenedTable* opened = newest_.load();
+    while (opened->number > cache_table_of(place)) opened = opened->before;
+    return opened->table.at(place);
   }
   [[nodiscard]] std::uint64_t places() const noexcept {
-    return cache_places(opened_.load()) - CacheHeader::kFirstPlaces;
+    return cache_places(newest_.load()->number + 1) - CacheHeader::kFirstPlaces;
   }
 
   // With the lock:
@@ -106,10 +116,8 @@ class Cache {
   Session& session_;
   CacheHeader& header_;
   SpinWindow spin_;
-  Mutex mutex_;                      ///< one thread opens tables at a time
-  Atomic<std::uint32_t> opened_{1};  ///< tables
-  std::array<CacheTable, CacheHeader::kTables> tables_;
-  std::array<PinnedArena, CacheHeader::kTables> arenas_;  ///< of the tables
+  OpenedTable first_;
+  Atomic<OpenedTable*> newest_{&first_};  ///< without a lock: no fork finds one held
 };
 
 }  // namespace shmtensor

@@ -48,8 +48,8 @@ Attempt Cache::add(const CacheKey& key, const Outgoing& item, ChannelCall& call)
     if (const Attempt lack = evict(Evict::unheld, call); lack != Attempt::done) return lack;
   }
   for (;;) {
-    for (std::uint32_t number = opened_.load(); number-- > 0;) {
-      if (const auto free = tables_[number].find_free(key)) {
+    for (const OpenedTable* opened = newest_.load(); opened != nullptr; opened = opened->before) {
+      if (const auto free = opened->table.find_free(key)) {
         write(*free, key, item);
         return Attempt::done;
       }
