@@ -281,6 +281,28 @@ def test_threads_receive_each_message_once() -> None:
     reader.close()
 
 
+def test_thread_that_polls_passes_its_wakeup_on() -> None:
+    """Regression: a message woke the thread that polls, and one that receives slept on for up to a second."""
+    reader, writer = mp.Pipe(duplex=False)
+
+    def seconds_to_receive() -> float:
+        received = []
+        poll = threading.Thread(target=reader.poll, args=(SECONDS,))
+        recv = threading.Thread(target=lambda: received.append((reader.recv(), time.monotonic())))
+        for thread in (poll, recv):
+            thread.start()
+            time.sleep(0.05)  # it sleeps
+        sent = time.monotonic()
+        writer.send("for both")
+        recv.join()
+        writer.send("for the first one")
+        poll.join()
+        assert reader.recv() == "for the first one"
+        return received[0][1] - sent
+
+    assert any(seconds_to_receive() < 0.5 for _ in range(5)), "the machine is not slow in each round"
+
+
 def test_closing_in_another_thread_ends_recv() -> None:
     first, second = mp.Pipe()
     threading.Timer(0.05, first.close).start()

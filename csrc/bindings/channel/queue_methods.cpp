@@ -114,19 +114,27 @@ PyObject* take_either(PyObject* self, PyObject*) {
   });
 }
 
-// Waits until there is a message, or the queue was shut down. Returns false after the timeout.
+// Waits until there is a message, or the queue was shut down. Returns false after the timeout. A
+// thread that was woken takes nothing here, so it wakes another one.
 PyObject* wait_for_message(PyObject* self, PyObject* timeout) {
   return guarded([&] {
     Queue& queue = usable<OpenQueue>(self).core;
     Patience patience = to_patience(self, timeout);
     ChannelCall call(queue.session());
     const auto ready = [&] { return queue.size() != 0 || queue.is_shut_down(); };
-    while (!ready()) {
-      const std::chrono::nanoseconds left = patience.left();
-      if (left.count() == 0) return false;
-      wait_without_gil([&] { queue.prepare(Attempt::empty, call, left); });
-      if (queue.is_closed()) OpenQueue::throw_closed();
+    if (ready()) return true;
+    try {
+      do {
+        const std::chrono::nanoseconds left = patience.left();
+        if (left.count() == 0) return false;
+        wait_without_gil([&] { queue.prepare(Attempt::empty, call, left); });
+        if (queue.is_closed()) OpenQueue::throw_closed();
+      } while (!ready());
+    } catch (...) {
+      queue.pass_wakeup_on();
+      throw;
     }
+    queue.pass_wakeup_on();
     return true;
   });
 }
