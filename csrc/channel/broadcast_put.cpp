@@ -38,6 +38,9 @@ Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
   if (const Attempt lack = make_room(tail, call); lack != Attempt::done) return lack;
   const MessageEntry& oldest = ring_.entry(tail + 1);
   if (!call.can_cancel(oldest)) return Attempt::unmapped;
+  // Readers that skip will not need it; to be mapped now, without the GIL.
+  const bool skips = tail != 0 && ring_.has_skipping_reader();
+  if (skips && !call.can_cancel(ring_.entry(tail - 1))) return Attempt::unmapped;
   MessageEntry& entry = ring_.entry(tail);
   write_entry(entry, message);
   QueueEnd& end = ring_.header().tail;

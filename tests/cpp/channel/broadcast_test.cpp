@@ -149,6 +149,27 @@ TEST_F(BroadcastInOneProcess, FreesTheRestIfTheArenaOfAMessageIsGone) {
   EXPECT_TRUE(stay(1));
 }
 
+// Regression: the attempt asked the manager for the arena, with the GIL.
+TEST_F(BroadcastInOneProcess, LacksTheArenaOfAMessageThatIsSkipped) {
+  user_->make(4);
+  const auto reader = user_->reader();
+  reader->skip_to_newest();
+  BroadcastUser other(id_);
+  other.open(user_->pass());
+  ASSERT_EQ(other.put(1, true), Attempt::done);
+  ChannelCall call(user_->session());
+  const std::uint64_t number = 2;
+  Outgoing message;
+  message.content = std::as_bytes(std::span(&number, 1));
+  EXPECT_EQ(user_->broadcast().try_put(message, call), Attempt::unmapped);
+  user_->broadcast().prepare(Attempt::unmapped, call, 1s);
+  EXPECT_EQ(user_->broadcast().try_put(message, call), Attempt::done);
+  EXPECT_EQ(user_->next(*reader), 2u);
+  reader->leave();
+  other.leave();
+  EXPECT_TRUE(nothing_is_left());
+}
+
 TEST_F(BroadcastInOneProcess, ThatIsReleasedFreesItsMessages) {
   for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
     user_->make(100, OnFull::block, strategy);
