@@ -183,6 +183,7 @@ class Queue final : private ThreadObserver {
                           std::uint64_t position, Incoming& message);
   [[nodiscard]] std::optional<Attempt> take_returned(std::uint32_t number, Incoming& message,
                                                      ChannelCall& call);
+  void free_record(std::uint32_t number) noexcept;
   template <typename Visit>
   void for_each_received_here(Visit&& visit) const;
   [[nodiscard]] std::optional<std::uint32_t> first_kept_here() const;

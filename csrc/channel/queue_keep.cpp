@@ -47,8 +47,7 @@ std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& mess
     if (from->arena == nullptr || !hold_message(session_, *from->arena, named)) {
       const bool is_gone = call.arena_is_gone(named.arena);
       if (is_gone) claim(named);
-      kept_.record(number).owner.store(0);
-      wake_joiners();
+      free_record(number);
       if (is_gone) throw_lost(named.arena);
       return std::nullopt;
     }
@@ -100,10 +99,15 @@ void Queue::complete(std::uint32_t number) {
     }
   }
   if (contents) cancel_contents(session_, contents);
-  const bool was_full = !kept_.has_free();
+  free_record(number);
+}
+
+// If all records were in use, a consumer may have found none free before.
+void Queue::free_record(std::uint32_t number) noexcept {
   kept_.record(number).owner.store(0);
   wake_joiners();
-  if (was_full || is_shut_down()) wake_everyone(QueueEvent::message);
+  const bool was_awaited = kept_.used().size() == KeptMessages::kRecords && header_.waiting() != 0;
+  if (was_awaited || is_shut_down()) wake_everyone(QueueEvent::message);
 }
 
 void Queue::return_one(std::uint32_t number) noexcept {

@@ -87,7 +87,7 @@ bool Queue::lacks_pipe(QueueEvent event) {
 }
 
 void Queue::wake_everyone(QueueEvent event) noexcept {
-  WaitFlag(header_.waiters(event)).wake_everyone();
+  WaitFlag(header_.waiters(event)).notify_everyone();
   if (header_.pipe(event).load() != 0) {
     session_.manager().wake_watchers({.arena = arena_, .block = block_, .event = event});
   }

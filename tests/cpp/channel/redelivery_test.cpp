@@ -4,6 +4,7 @@
 #include <semaphore>
 #include <thread>
 
+#include "queue/wait_flag.hpp"
 #include "support/queue_user.hpp"
 
 namespace shmtensor {
@@ -52,6 +53,25 @@ TEST_F(Redelivery, AThreadMayOutliveAQueue) {
   user_->leave();
   gone.release();
   thread.join();
+  EXPECT_TRUE(nothing_is_left());
+}
+
+// Regression: a completion woke no consumer if a record was free before it, which another one may
+// have taken since.
+TEST_F(Redelivery, ACompletionWakesAConsumerThatFoundNoRecord) {
+  for (std::uint64_t i = 0; i < 2; ++i) ASSERT_EQ(user_->put(i, true), Attempt::done);
+  Letter letter;
+  ASSERT_EQ(user_->take(letter), Attempt::done);
+  const KeptMessages kept = KeptMessages::in(user_->bytes());
+  user_->header().kept_used.store(KeptMessages::kRecords);
+  const auto others = kept.used().subspan(1, KeptMessages::kRecords - 2);
+  for (KeptRecord& record : others) record.owner.store(user_->session().slot() + 1u);
+  const std::uint32_t announced = WaitFlag(user_->header().getters).announce();
+  user_->queue().complete_all();
+  EXPECT_NE(user_->header().getters.load(), announced);
+  for (KeptRecord& record : others) record.owner.store(0);
+  EXPECT_EQ(user_->next(), 1u);
+  user_->queue().complete_all();
   EXPECT_TRUE(nothing_is_left());
 }
 
