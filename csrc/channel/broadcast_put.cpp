@@ -10,7 +10,7 @@
 namespace shmtensor {
 
 Attempt Broadcast::try_put(const Outgoing& message, ChannelCall& call) {
-  if (is_closed()) return Attempt::closed;
+  if (is_closed()) return call.closed();
   std::uint64_t number = 0;
   const Attempt result = call.with_lock(ring_.header().tail, [&] {
     number = ring_.header().tail.count.load();

@@ -8,8 +8,10 @@
 
 namespace shmtensor {
 
-ChannelCall::~ChannelCall() {
-  if (locked_ != nullptr) OwnerLock(locked_->lock).unlock();
+ChannelCall::~ChannelCall() { unlock(); }
+
+void ChannelCall::unlock() noexcept {
+  if (locked_ != nullptr) OwnerLock(std::exchange(locked_, nullptr)->lock).unlock();
 }
 
 // The manager takes the lock from a dead process before the slot is unused.

@@ -50,6 +50,13 @@ class ChannelCall final : private RingMapper {
     end.processor.store(present_processor(), std::memory_order_relaxed);
     return change();
   }
+  /// The result of an attempt on an object that was closed. Unlocks what `prepare` has locked for
+  /// it: this object may be destroyed after its thread has waited for the GIL.
+  [[nodiscard]] Attempt closed() noexcept {
+    unlock();
+    return Attempt::closed;
+  }
+  void unlock() noexcept;
   /// Takes the lock of an end until this object is destroyed. Goes on without it if its owner is
   /// stopped, or if it names no process, as only in damaged memory. Throws SessionError if this
   /// process has no slot.

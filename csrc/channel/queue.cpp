@@ -62,7 +62,7 @@ Queue::~Queue() {
 void Queue::throw_damaged() { throw SessionError("a queue is damaged: its counts are wrong"); }
 
 Attempt Queue::try_put(const Outgoing& message, ChannelCall& call) {
-  if (is_closed()) return Attempt::closed;
+  if (is_closed()) return call.closed();
   call.ring_arena_ = &tail_arena_;
   const Attempt result = call.with_lock(header_.tail, [&] { return put_locked(message, call); });
   SHMTENSOR_FAULT_POINT("queue.put_notify");
@@ -74,7 +74,7 @@ Attempt Queue::try_put(const Outgoing& message, ChannelCall& call) {
 }
 
 Attempt Queue::try_take(Incoming& message, ChannelCall& call) {
-  if (is_closed()) return Attempt::closed;
+  if (is_closed()) return call.closed();
   if (kept_) observe_this_thread();
   call.ring_arena_ = &head_arena_;
   const Attempt result = call.with_lock(header_.head, [&] { return take_locked(message, call); });
@@ -90,7 +90,7 @@ Attempt Queue::try_take(Incoming& message, ChannelCall& call) {
 }
 
 Attempt Queue::try_count_taken(std::uint64_t& taken, ChannelCall& call) {
-  if (is_closed()) return Attempt::closed;
+  if (is_closed()) return call.closed();
   return call.with_lock(header_.head, [&] {
     taken = header_.head.count.load();
     return Attempt::done;

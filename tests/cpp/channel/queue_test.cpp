@@ -162,6 +162,27 @@ TEST_F(QueueInOneProcess, MessageStaysIfItsTicketCannotBeReadForTheClaim) {
   EXPECT_TRUE(nothing_is_left());
 }
 
+// Regression: the call had the lock until it ended, while its thread waited for the GIL.
+TEST_F(QueueInOneProcess, LocksNoEndAfterItWasClosed) {
+  for (const bool puts : {true, false}) {
+    user_->make(0);
+    ChannelCall call(user_->session());
+    Incoming message;
+    const auto attempt = [&] {
+      return puts ? user_->queue().try_put({}, call) : user_->queue().try_take(message, call);
+    };
+    OwnerLock lock(puts ? user_->header().tail.lock : user_->header().head.lock);
+    ASSERT_TRUE(lock.try_lock(user_->session().slot()));
+    ASSERT_EQ(attempt(), Attempt::locked);
+    lock.unlock();
+    user_->queue().prepare(Attempt::locked, call, 1s);
+    ASSERT_EQ(lock.owner(), user_->session().slot());
+    user_->queue().close();
+    EXPECT_EQ(attempt(), Attempt::closed);
+    EXPECT_EQ(lock.owner(), OwnerLock::kNone);
+  }
+}
+
 TEST_F(QueueInOneProcess, WaitsNoLongerThanItsTime) {
   user_->make(1);
   for (const std::chrono::nanoseconds time : {-1ns, 0ns, 1ns, std::chrono::nanoseconds(3ms)}) {
