@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import shmtensor as st
+import shmtensor.futures  # has exceptions of its own
 import shmtensor.multiprocessing as mp
 from shmtensor import _core, errors
 from tests.check_layers import LAYERS
@@ -54,7 +55,7 @@ def test_tree_of_exceptions() -> None:
     (tree,) = re.findall(r"```text\n(ShmTensorError.*?)```", page, re.DOTALL)
     drawn = []
     for line in tree.splitlines():
-        match = re.match(r"([│├└─ ]*)(?:multiprocessing\.)?(\w+)", line)
+        match = re.match(r"([│├└─ ]*)(?:multiprocessing\.|futures\.)?(\w+)", line)
         assert match is not None
         drawn.append((len(match[1]) // 4, match[2]))
     assert sorted(drawn) == sorted(family(errors.ShmTensorError))
