@@ -17,11 +17,11 @@
 namespace shmtensor::python {
 namespace {
 
-// A process that holds the block has its bytes mapped already, perhaps with more rights.
+// A process that holds the block may have its bytes mapped with other rights. The owner has all.
 void map_data(Arena& arena, BlockNumber block, Access access) {
   const Strategy strategy = arena.segment().strategy();
   if (strategy == Strategy::external) access = Access::read_only;  // of its description
-  if (strategy == Strategy::device || arena.local().holds(block)) return;
+  if (strategy == Strategy::device || (arena.owned() && arena.local().holds(block))) return;
   static_cast<void>(bytes_of(&arena, block, access));
 }
 
