@@ -40,6 +40,20 @@ def test_process_that_forgot_its_lock_gives_it_back(kind: Any) -> None:
         del primitive, primitives, ready, end, process
 
 
+@pytest.mark.parametrize("kind", [st.Lock, st.RLock])
+def test_dropping_another_object_of_an_owned_lock_keeps_nothing(kind: Any) -> None:
+    with assert_no_leaks():
+        primitive, messages = kind(), st.Queue[Any]()
+        messages.put_many([primitive] * 2)  # the second message may be for another process
+        other = messages.get()
+        primitive.acquire()
+        del other
+        primitive.release()
+        del primitive
+        messages.get()
+        del messages
+
+
 def test_dropped_locks_are_freed() -> None:
     with assert_no_leaks():
         for kind in (st.Lock, st.RLock):

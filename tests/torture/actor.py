@@ -21,6 +21,10 @@ from tests.torture.mp_workload import watch_parent
 from tests.torture.run_state import COLLECT, DRAIN, END, RUN, RunState
 from tests.torture.shared import meet
 
+# Not when it is first used: the error of a signal handler can leave the lock of Python's imports locked.
+for _name in st.__all__:
+    getattr(st, _name)
+
 
 def play(run_state: RunState, rank: int, incarnation: int) -> None:
     """Run an actor; the target of its Process."""

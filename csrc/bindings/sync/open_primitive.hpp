@@ -48,14 +48,48 @@ struct OpenPrimitive : OpenChannel {
   const BlockNumber number;
 };
 
-struct OpenLock : OpenPrimitive<sync::Lock> {
+/// Some things happen with the last object of a block only. Each object is one of the references to
+/// the block that this process has; the storage, which they have in common, is another one.
+template <typename Core>
+struct OpenShare : OpenPrimitive<Core> {
+  OpenShare(std::shared_ptr<Session> joined, const Block& block)
+      : OpenPrimitive<Core>(std::move(joined), block) {
+    LocalTable::Lock lock(this->arena.local(), this->number);
+    lock.set_count(lock.count() + 1);
+  }
+
+  /// So long does the end of an object, or of the process, wait for a process that uses the words.
+  static constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(20);
+
+ protected:
+  [[nodiscard]] bool is_last() const noexcept {
+    return LocalTable::Lock(this->arena.local(), this->number).count() == 2;
+  }
+  /// For the destructor. `try_leave` must not block; it is called again if it returns false. Until
+  /// the entry is unlocked, no thread can make another object, and use it.
+  template <typename Leave>
+  void end(Leave&& try_leave) noexcept {
+    if (is_raw_copy()) return;  // a thread of the parent may have the entry locked
+    const std::uint64_t latest = monotonic_nanoseconds() + std::uint64_t{kMoment.count()};
+    for (Backoff backoff;; backoff.pause()) {
+      LocalTable::Lock lock(this->arena.local(), this->number);
+      if (lock.count() == 2 && !try_leave() && monotonic_nanoseconds() < latest) continue;
+      return lock.set_count(lock.count() - 1);
+    }
+  }
+};
+
+struct OpenLock : OpenShare<sync::Lock> {
   static constexpr auto kName = "lock";
-  using OpenPrimitive::OpenPrimitive;
+  using OpenShare::OpenShare;
+  ~OpenLock() override {
+    end([] { return true; });
+  }
 
   /// Another process may use it, and if this one did not hold the block, the manager would not find
   /// that it has the lock. Python keeps such an object, but not when the interpreter ends.
   [[nodiscard]] bool keeps_block() const noexcept override {
-    return core.is_owned_by(slot_if_any()) &&
+    return core.is_owned_by(slot_if_any()) && is_last() &&
            is_used_elsewhere(arena.segment(), number, session->slot(), session->memory());
   }
 };
@@ -71,35 +105,6 @@ struct OpenRecursiveLock final : OpenLock, private ThreadObserver {
 
  private:
   void end_thread() noexcept override;
-};
-
-/// With the last object of a block, the process leaves its primitive. Each object is one of the
-/// references to the block that this process has; the storage, which they have in common, is
-/// another one.
-template <typename Core>
-struct OpenShare : OpenPrimitive<Core> {
-  OpenShare(std::shared_ptr<Session> joined, const Block& block)
-      : OpenPrimitive<Core>(std::move(joined), block) {
-    LocalTable::Lock lock(this->arena.local(), this->number);
-    lock.set_count(lock.count() + 1);
-  }
-
-  /// So long does the end of an object, or of the process, wait for a process that uses the words.
-  static constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(20);
-
- protected:
-  /// For the destructor. `try_leave` must not block; it is called again if it returns false. Until
-  /// the entry is unlocked, no thread can make another object, and use it.
-  template <typename Leave>
-  void end(Leave&& try_leave) noexcept {
-    if (is_raw_copy()) return;  // a thread of the parent may have the entry locked
-    const std::uint64_t latest = monotonic_nanoseconds() + std::uint64_t{kMoment.count()};
-    for (Backoff backoff;; backoff.pause()) {
-      LocalTable::Lock lock(this->arena.local(), this->number);
-      if (lock.count() == 2 && !try_leave() && monotonic_nanoseconds() < latest) continue;
-      return lock.set_count(lock.count() - 1);
-    }
-  }
 };
 
 struct OpenSemaphore final : OpenShare<sync::Semaphore> {
