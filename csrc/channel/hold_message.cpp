@@ -30,6 +30,7 @@ HeldBlock hold_contents(Session& session, const NamedTicket& named) {
 }
 
 void cancel_contents(Session& session, const HeldBlock& message) noexcept {
+  if (LocalTable::Lock(message->arena->local(), message->number).count() != 1) return;
   try {
     const std::span<std::byte> bytes = message->arena->bytes(message->number, Access::read_write);
     const TicketContents contents = message->arena->contents(message->number);

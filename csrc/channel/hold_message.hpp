@@ -14,7 +14,8 @@ namespace shmtensor {
 [[nodiscard]] HeldBlock hold_contents(Session& session, const NamedTicket& named);
 
 /// Cancels the tickets of a message that no process will read any more, so that any process can
-/// free the block. What cannot be cancelled is left to the manager.
+/// free the block. What cannot be cancelled is left to the manager; so is a message that this
+/// process is still reading: the code that unpickles it may have received the next one.
 void cancel_contents(Session& session, const HeldBlock& message) noexcept;
 
 }  // namespace shmtensor

@@ -74,6 +74,28 @@ def test_completed_items_are_freed_without_the_manager() -> None:
     assert st.stats()["bytes_reserved"] <= before + 16 * (1 << 20)
 
 
+class TakesAnother:
+    """Its pickle takes an item of the queue."""
+
+    queue: st.Queue
+
+    def __reduce__(self):
+        return _take, ()
+
+
+def _take():
+    return TakesAnother.queue.get()
+
+
+def test_item_that_is_being_unpickled_is_kept_by_the_next_call() -> None:
+    TakesAnother.queue = q = st.Queue(redeliver=True)
+    q.put([TakesAnother(), st.ones(3)])
+    q.put("next")
+    first, tensor = q.get()
+    assert (first, tensor.tolist()) == ("next", [1, 1, 1])
+    del TakesAnother.queue
+
+
 @pytest.mark.parametrize("item", ITEMS)
 def test_completed_items_are_freed(item: str) -> None:
     q = st.Queue(redeliver=True)
