@@ -4,6 +4,7 @@ import sys
 
 import torch
 from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 
 
 def write(target, i):
@@ -42,5 +43,7 @@ if __name__ == "__main__":
         whole = torch.zeros(100_000)
         assert parallel([delayed(storage_of)((whole, whole[:10]))]) == [5]
     del found, made, shared
+    if backend == "loky":
+        get_reusable_executor().shutdown()  # which has queues
     st.uninstall("joblib")
     wait_until_empty()
