@@ -1,8 +1,10 @@
 // The name of a ticket, written where other processes find it: in a block that contains messages.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "arena/transit.hpp"
 #include "base/atomic.hpp"
@@ -85,6 +87,12 @@ struct TicketContents {
     if (count == 0) return true;
     return stride >= 32 && first % 8 == 0 &&
            first + std::uint64_t{count - 1} * stride + sizeof(TicketRecord) <= size;
+  }
+  /// Of a block that they fit.
+  [[nodiscard]] const TicketRecord& record(std::span<const std::byte> bytes,
+                                           std::uint32_t number) const noexcept {
+    return *reinterpret_cast<const TicketRecord*>(bytes.data() + first +
+                                                  std::uint64_t{number} * stride);
   }
 };
 

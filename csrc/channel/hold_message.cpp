@@ -36,8 +36,7 @@ void cancel_contents(Session& session, const HeldBlock& message) noexcept {
     const TicketContents contents = message->arena->contents(message->number);
     if (contents.kind != TicketContents::Kind::message || !contents.fit(bytes.size())) return;
     for (std::uint32_t i = 0; i < contents.count; ++i) {
-      const std::byte* at = bytes.data() + contents.first + std::uint64_t{i} * contents.stride;
-      const std::optional<NamedTicket> named = reinterpret_cast<const TicketRecord*>(at)->read();
+      const std::optional<NamedTicket> named = contents.record(bytes, i).read();
       if (!named) continue;
       const PinnedArena arena = session.find(named->arena);
       if (!arena || named->block >= arena->segment().capacity() ||

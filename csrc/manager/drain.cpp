@@ -63,8 +63,7 @@ void Drain::empty(ArenaNumber arena, BlockNumber block) {
     hang_up(*bytes, [this](const QueueName& name) { return hung_up(name); }, *this);
   } else if (contents.fit(bytes->size())) {
     for (std::uint32_t i = 0; i < contents.count; ++i) {
-      const std::byte* at = bytes->data() + contents.first + std::uint64_t{i} * contents.stride;
-      cancel_named(*reinterpret_cast<const TicketRecord*>(at));
+      cancel_named(contents.record(*bytes, i));
     }
   }
   record.word.store(word.freed().bits());

@@ -212,21 +212,25 @@ def test_commands_write_to_a_pipe(words, alone) -> None:
 
 
 @pytest.mark.thorough
+def run_into(stdout, words, buffered, alone) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "shmtensor", *words],
+        check=False,
+        env=clean_environment(PYTHONUNBUFFERED=buffered, **alone),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+
+
 @pytest.mark.parametrize("words", [["ls"], ["doctor"], ["doctor", "--json"], ["top"], ["--help"]])
 @pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
 def test_broken_pipe_on_stdout_is_silent(words, buffered, alone) -> None:
     """Regression: `shmtensor doctor | true` ended with a BrokenPipeError and a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "shmtensor", *words],
-        check=False,
-        env=clean_environment(PYTHONUNBUFFERED=buffered, **alone),
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-    )
+    done = run_into(writer, words, buffered, alone)
     os.close(writer)
     assert done.returncode in (0, 1)
     assert not done.stderr
@@ -250,15 +254,7 @@ def test_broken_pipe_inside_a_command_is_reported() -> None:
 def test_output_that_cannot_be_written_is_one_line(buffered, alone) -> None:
     """Regression: `shmtensor ls >/dev/full` ended with two tracebacks."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "shmtensor", "ls"],
-            check=False,
-            env=clean_environment(PYTHONUNBUFFERED=buffered, **alone),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
+        done = run_into(full, ["ls"], buffered, alone)
     assert (done.returncode, done.stderr) == (1, "shmtensor: [Errno 28] No space left on device\n")
 
 
