@@ -61,6 +61,7 @@ std::vector<OpenFile> open_files_as(pid_t thread, const std::string& prefix, boo
     std::array<char, 512> target{};
     const ssize_t size =
         ::readlinkat(::dirfd(folder.get()), entry->d_name, target.data(), target.size());
+    if (size < 0) throw_if_short(path);  // or it was closed
     if (size <= 0) continue;
     any = true;
     std::string name(target.data(), static_cast<std::size_t>(size));
@@ -113,8 +114,9 @@ std::vector<pid_t> own_processes() {
     const pid_t pid = number_of(*entry);
     if (pid == 0) continue;
     struct stat info{};
-    if (::fstatat(::dirfd(proc.get()), entry->d_name, &info, 0) == 0 &&
-        info.st_uid == ::geteuid() && (!ambiguous || ::kill(pid, 0) == 0)) {
+    if (::fstatat(::dirfd(proc.get()), entry->d_name, &info, 0) != 0) {
+      throw_if_short("/proc");  // or the process has ended
+    } else if (info.st_uid == ::geteuid() && (!ambiguous || ::kill(pid, 0) == 0)) {
       pids.push_back(pid);
     }
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,22 +11,20 @@ from pathlib import Path
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import (
-    program_beside,
-    run_command,
-)
+from tests.helpers.children import manager_pid, output, program_beside, run_command, run_python
 from tests.helpers.namespaces import with_own_mounts
 from tests.helpers.system_call_filter import forbidding
 
 JOB = program_beside(__file__, "environment")
 
-ENOSYS, EPERM = 38, 1
+ENOSYS, EPERM, ENOMEM = 38, 1, 12
 # Numbers on x86-64 and on arm64 differ below 424.
 X86 = os.uname().machine == "x86_64"
 MEMFD_CREATE = 319 if X86 else 279
 FALLOCATE = 285 if X86 else 47
 STATX = 332 if X86 else 291
 MEMBARRIER = 324 if X86 else 283
+READLINKAT = 267 if X86 else 78
 PIDFD_SEND_SIGNAL, PIDFD_OPEN, CLOSE_RANGE, PIDFD_GETFD = 424, 434, 436, 438
 
 SOME_METHODS = pytest.mark.parametrize("start_method", ["spawn", "server"])
@@ -58,6 +57,19 @@ def test_missing_required_system_call_is_named(strategy, call, text, tmp_path) -
     done = run([*forbidding(tmp_path, EPERM, call), "-c", "import shmtensor; shmtensor.ones(1)"], strategy)
     assert text in done.stderr
     assert "EPERM" in done.stderr
+
+
+def test_manager_without_memory_to_search_begins_no_other_session(tmp_path) -> None:
+    """Regression: a link in /proc that could not be read for lack of memory counted as absent."""
+    session = str(st.stats()["session"])
+    attach = "import shmtensor as st; print(st.attach('ones').numpy().sum())"
+    st.publish("ones", st.ones(10))
+    os.kill(manager_pid(session), signal.SIGKILL)
+    short = [*forbidding(tmp_path, ENOMEM, READLINKAT), "-c", attach]
+    assert "ENOMEM" in run_command(short, timeout=100, env={"SHMTENSOR_SESSION": session}).stderr
+    st.gc()  # this process brings the session's memory
+    assert output(run_python(attach, env={"SHMTENSOR_SESSION": session})) == "10.0\n"
+    st.unpublish("ones")
 
 
 @SOME_METHODS
