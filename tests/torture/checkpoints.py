@@ -59,7 +59,7 @@ class Checkpoints:
         while True:
             self.check_violations()
             snapshot = self.observe()
-            problems = rule(snapshot)
+            problems = rule(snapshot) or self.managers_ended(snapshot)
             if not problems:
                 break
             if time.monotonic() > deadline:
@@ -80,6 +80,13 @@ class Checkpoints:
         snapshot.allow_data_loss = self.state.allow_data_loss
         snapshot.may_keep_tickets = self.state.allow_data_loss  # of queues, and of pipes, which are queues
         return snapshot
+
+    def managers_ended(self, snapshot: Snapshot) -> list[str]:
+        """Return a problem if a manager ended that was not killed here, or with a PID namespace."""
+        ended, killed = snapshot.session.manager_starts - 1, self.counts["managers killed"]
+        if ended <= killed or self.state.allow_data_loss:
+            return []
+        return [f"{ended} managers ended, of which {killed} were killed"]
 
     def wait_for_rest(self) -> None:
         deadline = time.monotonic() + TIMEOUT

@@ -106,7 +106,7 @@ def main() -> None:
         result["fault"] = (
             f"{error if isinstance(error, Violation) else traceback.format_exc()}\nkept: {folder}"
         )
-        result["fault"] += "\n" + director.describe([])
+        result["fault"] += f"\n{director.describe([])}\nkilled for memory: {cgroup.kills() if cgroup else 0}"
         director.injector.kill_all(director.family())
     if cgroup is not None:
         cgroup.remove()
