@@ -79,9 +79,10 @@ void Barrier::release(std::uint32_t round) noexcept {
   });
 }
 
-void Barrier::break_round(std::optional<std::uint32_t> round) noexcept {
+void Barrier::break_round(std::optional<std::uint32_t> round, bool unless_full) noexcept {
   change([&](State& state) {
     if (state.broken || state.round != round.value_or(state.round)) return false;
+    if (unless_full && state.arrived >= parties()) return false;
     state.broken = true;
     state.arrived = 0;
     return true;

@@ -43,8 +43,9 @@ class Barrier {
   void wait(std::uint32_t round, std::chrono::nanoseconds time) noexcept;
   /// Ends the round, if it is not broken.
   void release(std::uint32_t round) noexcept;
-  /// Breaks the round, or with nothing given whichever it is. A round that has ended stays so.
-  void break_round(std::optional<std::uint32_t> round = {}) noexcept;
+  /// Breaks the round, or with nothing given whichever it is. A round that has ended stays so; with
+  /// `unless_full`, also one of which all have arrived.
+  void break_round(std::optional<std::uint32_t> round = {}, bool unless_full = false) noexcept;
   /// Begins a new round. Those that wait in the present one find it broken.
   void reset() noexcept;
   /// This process ends as it should, and takes no part any more.

@@ -14,15 +14,17 @@ py::object new_barrier_storage(std::uint32_t parties) {
                        [&](std::span<std::byte> block) { sync::Barrier::create(block, parties); });
 }
 
-// Breaks the round if the time is over.
+// Breaks the round if the time is over before all have arrived. The action has no limit.
 void wait_for_end(OpenBarrier& open, std::uint32_t round, Patience& patience) {
   const auto has_ended = [&] { return open.core.state_of(round) != sync::Barrier::Round::open; };
-  if (has_ended()) return;
-  const bool in_time = wait_in_slices(*open.session, patience, [&](nanoseconds time) {
+  const auto wait = [&](nanoseconds time) {
     open.core.wait(round, time);
     return has_ended();
-  });
-  if (!in_time) open.core.break_round(round);
+  };
+  if (has_ended() || wait_in_slices(*open.session, patience, wait)) return;
+  open.core.break_round(round, true);
+  Patience endless;
+  static_cast<void>(wait_in_slices(*open.session, endless, wait));
 }
 
 // As many as were there before; None: the barrier is broken. No Python code runs between the
@@ -45,7 +47,7 @@ PyObject* wait_for_all(PyObject* self, PyObject* const* given, Py_ssize_t count,
         open.core.release(arrival->round);
       }
     } catch (...) {
-      open.core.break_round(arrival->round);
+      open.core.break_round(arrival->round, !arrival->is_last);
       throw;
     }
     if (open.core.state_of(arrival->round) != sync::Barrier::Round::done) return py::none();

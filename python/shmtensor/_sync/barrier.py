@@ -31,7 +31,8 @@ class Barrier(SentByHandle, _core.BarrierBase):
     action
         Called by the last thread of a round before the others go on. If it raises, the barrier is broken.
     timeout
-        Seconds that `wait` waits unless it is given others; then the barrier is broken. None: no limit.
+        Seconds that `wait` waits until all have arrived, unless it is given others; then the barrier is
+        broken. None: no limit.
     """
 
     __slots__ = ("_action", "_timeout")

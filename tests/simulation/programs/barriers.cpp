@@ -96,22 +96,25 @@ class BarrierProgram final : public PrimitiveWorld {
     run_->expect(!done || round.arrived.size() + dead() >= roles_.parties,
                  "a round ends before all have arrived");
     run_->expect(done || may_be_broken(), "a round is broken that no process breaks");
+    run_->expect(done || !arrival->is_last || roles_.resets || dead() != 0,
+                 "a full round is broken");
     round.done = done;
     return done;
   }
 
-  // Returns true if it breaks the round, since the time is over.
+  // Returns true if it tries to break the round, since the time is over.
   bool wait_for_end(std::uint32_t process, std::uint32_t round, const TimeLimit& limit) {
     Barrier& barrier = barriers_[process];
+    bool gives_up = false;
     while (barrier.state_of(round) == Barrier::Round::open) {
-      if (limit.is_over()) {
-        broke_ = true;
-        barrier.break_round(round);
-        return true;
+      if (!gives_up && limit.is_over()) {
+        gives_up = broke_ = true;
+        barrier.break_round(round, true);
+      } else {
+        barrier.wait(round, sync::kSlice);
       }
-      barrier.wait(round, sync::kSlice);
     }
-    return false;
+    return gives_up;
   }
 
   [[nodiscard]] bool may_be_broken() const { return broke_ || roles_.resets || dead() != 0; }
