@@ -137,7 +137,8 @@ class Views(_core.TensorBase):
     def as_readonly(self) -> Self:
         """Return a view that refuses writes.
 
-        Sent to another process, it arrives in memory that is mapped read-only.
+        Sent to another process, it arrives in memory that is mapped read-only, unless that one has
+        allocated the memory.
         """
         array = self._layout()
         return self._over(array, array, readonly=True)
