@@ -81,7 +81,7 @@ class Future(futures.Future[_Result]):
         if isinstance(error, CancelledError) and error.__cause__ is None:  # not that of the call
             self._be_cancelled()
         else:
-            self.set_exception(_of_executor(error) if isinstance(error, errors.WorkerLost) else error)
+            self.set_exception(error)
 
 
 class ProcessPoolExecutor(futures.Executor):
@@ -155,6 +155,7 @@ class ProcessPoolExecutor(futures.Executor):
                 raise RuntimeError(msg)
             if self._pool is None:
                 self._pool = pool = self._mp_context.Pool(self._max_workers, *self._arguments)
+                pool._tasks.lost = WorkerLost
                 weakref.finalize(self, pool.close).atexit = False
                 util.Finalize(pool, _finish, (weakref.ref(self), weakref.ref(pool)), exitpriority=_AT_EXIT)
             future: Future[_Result] = Future()
@@ -289,12 +290,6 @@ def _start_worker(initializer: Callable[..., object] | None, initargs: tuple[Any
     worker.caught = BaseException
     if initializer is not None:
         initializer(*initargs)
-
-
-def _of_executor(error: errors.WorkerLost) -> WorkerLost:
-    made = WorkerLost(*error.args)
-    made.__cause__ = error.__cause__
-    return made
 
 
 def _finish(executor: weakref.ref[ProcessPoolExecutor], pool: weakref.ref[Pool]) -> None:

@@ -222,6 +222,25 @@ def test_map_keeps_no_result(make: Make) -> None:
             wait_until(lambda reference=reference: executor.submit(abs, 0).result() or reference() is None)
 
 
+class OwnLoss(mp.WorkerLost):
+    """Has other arguments than its base."""
+
+    def __init__(self, number: int) -> None:
+        Exception.__init__(self, number)
+
+
+def lose(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("error", [mp.WorkerLost("f", 1, 2), OwnLoss(3)])
+def test_call_may_raise_the_loss_of_a_worker_of_its_own(error: mp.WorkerLost) -> None:
+    with ProcessPoolExecutor(1) as executor:
+        raised = executor.submit(lose, error).exception(WAIT)
+    assert type(raised) is type(error)
+    assert raised.args == error.args
+
+
 @pytest.mark.parametrize("end", ["kill_workers", "terminate_workers"])
 def test_workers_are_ended(end: str) -> None:
     executor = ProcessPoolExecutor(2)

@@ -73,6 +73,7 @@ class Tasks:
         self._unsent = 0  # tasks, because no worker would take them
         self._has_ended = False
         self._start_failure: StartFailure | None = None
+        self.lost: type[WorkerLost] = WorkerLost
         self._limits = Limits(workers)
         tasks._limits = weakref.ref(self._limits)  # type: ignore[attr-defined]  # for the end of the pool
         self._positions: dict[int, int] = {}  # of jobs that can be cancelled; or one of the constants above
@@ -237,7 +238,7 @@ class Tasks:
         else:
             worker = self._workers.ended.pop(message)
             if not self._put_again(message):
-                self._fail(message, lambda name: WorkerLost(name, worker.pid, worker.exitcode))
+                self._fail(message, lambda name: self.lost(name, worker.pid, worker.exitcode))
 
     def _remove(self, position: int) -> _Open | None:
         self._room.remove(position)
@@ -288,7 +289,7 @@ class Tasks:
             reason += f": the initializer raised {failure.cause}"
         elif worker.exitcode == 1 and self._method in {"spawn", "forkserver"}:
             reason += f": see their standard error; {advice_on_main(self._method)}"
-        error = WorkerLost(name, worker.pid, worker.exitcode, reason)
+        error = self.lost(name, worker.pid, worker.exitcode, reason)
         return error if failure is None else _caused_by(error, failure.trace)
 
 
