@@ -247,6 +247,9 @@ class ProcessPoolExecutor(futures.Executor):
                 future._cancel(running=False)
         pool.close()
         if wait:
+            if threading.current_thread() is pool._result_handler:  # type: ignore[attr-defined]  # in a callback
+                msg = "cannot join current thread"  # as the standard library's executor
+                raise RuntimeError(msg)
             pool.join()
 
     def terminate_workers(self) -> None:

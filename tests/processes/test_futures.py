@@ -241,6 +241,20 @@ def test_call_may_raise_the_loss_of_a_worker_of_its_own(error: mp.WorkerLost) ->
     assert raised.args == error.args
 
 
+def test_shutdown_in_a_callback_is_refused(make: Make) -> None:
+    errors = []
+
+    def shut_down(_: object) -> None:
+        try:
+            executor.shutdown()
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    with make(1) as executor:
+        executor.submit(sleep, 0.1).add_done_callback(shut_down)
+    assert errors == ["cannot join current thread"]
+
+
 @pytest.mark.parametrize("end", ["kill_workers", "terminate_workers"])
 def test_workers_are_ended(end: str) -> None:
     executor = ProcessPoolExecutor(2)
