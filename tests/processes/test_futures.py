@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -277,6 +278,17 @@ def map_in_pool(value: int) -> list[int]:
 def test_calls_may_start_pools() -> None:
     with ProcessPoolExecutor(2) as executor:
         assert list(executor.map(map_in_pool, [-1, -2])) == [[1] * 3, [2] * 3]
+
+
+def exit_in_pool() -> str:
+    with mp.get_context("fork").Pool(1) as pool, pytest.raises(mp.WorkerLost) as lost:
+        pool.apply(sys.exit, (3,))
+    return str(lost.value)
+
+
+def test_tasks_of_a_pool_in_a_call_end_their_worker_by_exit() -> None:
+    with ProcessPoolExecutor(1, mp.get_context("fork")) as executor:
+        assert "ended with exit status 3" in executor.submit(exit_in_pool).result(WAIT)
 
 
 def test_dropped_executor_finishes_its_calls() -> None:

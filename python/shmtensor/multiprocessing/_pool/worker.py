@@ -98,6 +98,8 @@ def work(  # noqa: PLR0917
     most: int | None,
 ) -> None:
     """Run tasks until there is none. The process of the pool reads the words: see `Workers`."""
+    global caught
+    caught = Exception  # the process that forked this one may be a worker of an executor
     running = Running(block)
     if initializer is not None:
         running.set_progress(rank, INITIALIZING)
