@@ -46,6 +46,9 @@ async def wait_in_thread(attempt: Callable[[float], bool], undo: Callable[[], ob
                 return
         except BaseException as raised:
             error = raised
+        if future.cancelled():  # the loop may not run any more
+            leave(error)
+            return
         try:
             loop.call_soon_threadsafe(deliver, error)
         except RuntimeError:  # the loop was closed

@@ -67,6 +67,18 @@ def test_cancelled_task_does_not_have_it(kind: Any) -> None:
     until(no_thread_waits)
 
 
+@pytest.mark.parametrize("kind", [st.Lock, st.Semaphore])
+def test_cancelled_task_does_not_have_it_in_a_loop_that_stops(kind: Any) -> None:
+    primitive, loop = kind(), asyncio.new_event_loop()
+    primitive.acquire()
+    with pytest.raises(asyncio.TimeoutError):
+        loop.run_until_complete(asyncio.wait_for(primitive.aacquire(), 0.01))
+    primitive.release()
+    until(no_thread_waits)
+    assert primitive.acquire(block=False)
+    loop.close()
+
+
 def test_task_is_told_of_a_death() -> None:
     async def main() -> None:
         lock = st.Lock()
