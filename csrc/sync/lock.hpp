@@ -42,6 +42,9 @@ class Lock {
     return owner_lock().unlock();
   }
 
+  /// The calling thread has the lock that another one of this process has locked for it.
+  void take_over(SlotNumber slot) noexcept { static_cast<void>(own(slot)); }
+
   /// Takes the lock once more if this thread has it. Throws Error after too many times.
   [[nodiscard]] bool lock_again(SlotNumber slot);
   /// Gives it back once; unlocks it after the last time. Returns false if this thread lacks it.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from shmtensor.errors import OwnerDied
-
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -17,13 +15,9 @@ _SLICE = 0.05  # seconds from the cancellation of the task to the end of its thr
 async def wait_in_thread(attempt: Callable[[float], bool], undo: Callable[[], object]) -> None:
     """Return when a call of `attempt`, which waits for the given seconds, has returned True.
 
-    If the task is cancelled after that, or after `attempt` has raised OwnerDied, `undo` is called.
+    If the task is cancelled after that, `undo` is called.
     """
     import asyncio  # takes as long as all of this package
-
-    def leave(error: BaseException | None) -> None:
-        if error is None or isinstance(error, OwnerDied):
-            undo()
 
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
@@ -35,6 +29,10 @@ async def wait_in_thread(attempt: Callable[[float], bool], undo: Callable[[], ob
             future.set_result(None)
         else:
             future.set_exception(error)
+
+    def leave(error: BaseException | None) -> None:
+        if error is None:
+            undo()
 
     def work() -> None:
         error = None

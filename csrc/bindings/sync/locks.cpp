@@ -49,6 +49,11 @@ void take(Open& open) {
 }
 
 template <typename Open>
+bool take_in_time(Open& open, Patience patience) {
+  return try_at_once(open) || wait_for_lock(open, patience);
+}
+
+template <typename Open>
 PyObject* acquire(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     Open& open = opened<Open>(self);
@@ -57,11 +62,25 @@ PyObject* acquire(PyObject* self, PyObject* const* given, Py_ssize_t count, PyOb
     } else {
       const auto [block, timeout] =
           parse<2>("acquire", given, count, names, {"block", "timeout"}, 0);
-      Patience patience = patience_of(block, timeout);
-      if (!try_at_once(open) && !wait_for_lock(open, patience)) return false;
+      if (!take_in_time(open, patience_of(block, timeout))) return false;
     }
     tell_death(self, open);
     return true;
+  });
+}
+
+// For a task, in a thread that waits for it: the task takes the lock over unless it is cancelled,
+// and is told of a death then.
+template <typename Open>
+PyObject* acquire_for_task(PyObject* self, PyObject* timeout) {
+  return guarded([&] { return take_in_time(opened<Open>(self), patience_of(nullptr, timeout)); });
+}
+template <typename Open>
+PyObject* take_over(PyObject* self, PyObject*) {
+  return guarded([&] {
+    Open& open = opened<Open>(self);
+    open.core.take_over(open.slot());
+    tell_death(self, open);
   });
 }
 
@@ -113,6 +132,8 @@ PyMethodDef g_methods[] = {
      "Return True if a process has the lock."},
     {"_is_mine", is_mine<Open>, METH_NOARGS, "Return True if this thread has the lock."},
     {"_must_be_kept", must_be_kept, METH_NOARGS, nullptr},
+    {"_acquire_for_task", acquire_for_task<Open>, METH_O, nullptr},
+    {"_take_over", take_over<Open>, METH_NOARGS, nullptr},
     {"_depth", call_core<Open, &sync::Lock::depth>, METH_NOARGS, nullptr},
     {"__enter__", enter<Open>, METH_NOARGS, nullptr},
     {"__exit__", method(leave<Open>), METH_FASTCALL, nullptr},

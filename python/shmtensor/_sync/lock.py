@@ -98,7 +98,8 @@ class Lock(_Lock, _core.LockBase):
             As `acquire` does.
         """
         if not self.acquire(block=False):
-            await wait_in_thread(lambda seconds: self.acquire(timeout=seconds), self.release)
+            await wait_in_thread(self._acquire_for_task, self.release)
+            self._take_over()
         return True
 
     async def __aenter__(self) -> Self:
