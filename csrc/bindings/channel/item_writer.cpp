@@ -1,6 +1,8 @@
 #include "bindings/channel/item_writer.hpp"
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "bindings/channel/first_indexes.hpp"
 #include "bindings/tensor/release.hpp"
@@ -84,6 +86,7 @@ bool ItemWriter::write_tensor(const Tensor& tensor) {
 bool ItemWriter::write_sequence(ItemTag tag, PyObject* items) {
   if (!may_be_flat(items)) return false;
   const auto count = static_cast<std::uint64_t>(PyTuple_GET_SIZE(items));
+  bytes_.reserve(bytes_.size() + (count + 1) * (sizeof tag + sizeof count));
   append_value(tag, count);
   FirstIndexes first(items);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -110,8 +113,11 @@ bool ItemWriter::append_tag(ItemTag tag) {
 
 template <typename Value>
 bool ItemWriter::append_value(ItemTag tag, const Value& value) {
-  append_tag(tag);
-  append(&value, sizeof value);
+  // One insertion: a list may have many numbers.
+  std::array<std::byte, sizeof tag + sizeof value> both;
+  std::memcpy(both.data(), &tag, sizeof tag);
+  std::memcpy(both.data() + sizeof tag, &value, sizeof value);
+  append(both.data(), both.size());
   return true;
 }
 
