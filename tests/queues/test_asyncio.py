@@ -164,3 +164,21 @@ def test_loops_of_several_threads_share_a_queue() -> None:
 
     run_together(*(partial(run, work()) for work in (take, put, take, put)))
     assert sorted(got) == sorted([*range(50)] * 2)
+
+
+@pytest.mark.parametrize("direction", ["aget", "aput"])
+def test_task_that_never_waits_lets_others_run(direction) -> None:
+    """Regression: no timer fired and no cancellation arrived while the queue had items, or room."""
+    q = st.Queue()
+    q.put_many(range(200_000))
+
+    async def work() -> None:
+        for _ in range(200_000):
+            await (q.aget() if direction == "aget" else q.aput(0))
+
+    async def everything() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(work(), 0.02)
+
+    run(everything())
+    assert not q.empty()

@@ -104,8 +104,9 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
         ShutDown
             If the queue was shut down and is empty.
         """
-        from shmtensor._queue.readiness import wait_until_readable
+        from shmtensor._queue.readiness import give_way, wait_until_readable
 
+        await give_way()
         while True:
             with suppress(queue.Empty):
                 return self.get_nowait()
@@ -121,8 +122,9 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
         ShutDown
             If the queue was shut down.
         """
-        from shmtensor._queue.readiness import wait_until_readable
+        from shmtensor._queue.readiness import give_way, wait_until_readable
 
+        await give_way()
         while True:
             with suppress(queue.Full):
                 return self.put_nowait(item)

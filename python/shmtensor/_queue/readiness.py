@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -14,6 +16,25 @@ if TYPE_CHECKING:
 
 # Of each loop, by descriptor. A loop has one reader for a descriptor.
 _waiters: WeakKeyDictionary[AbstractEventLoop, Waiters] = WeakKeyDictionary()
+
+_TURN = 0.005  # seconds
+
+
+class _Turn(threading.local):
+    end = 0.0
+
+
+_turn = _Turn()
+
+
+async def give_way() -> None:
+    """Let the other tasks run, if this has not done so for some milliseconds.
+
+    A task that finds an item each time never waits, and neither timers nor cancellations would run.
+    """
+    if time.monotonic() > _turn.end:
+        await asyncio.sleep(0)
+        _turn.end = time.monotonic() + _TURN
 
 
 async def wait_until_readable(descriptor: int) -> None:
