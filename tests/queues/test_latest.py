@@ -147,6 +147,19 @@ def test_next_gives_other_memory_of_the_same_structure() -> None:
     assert type(after["ordered"]) is OrderedDict
 
 
+def test_next_keeps_the_class_of_arrays() -> None:
+    masked = np.ma.masked_array([1.0, 2.0], [False, True])
+    names = np.array(["a", None], object)
+    latest = st.Latest({"masked": masked, "records": np.rec.array([(1, 2.0)]), "names": names})
+    with latest.next() as tree:
+        tree["masked"][:] = np.ma.masked_array([3.0, 4.0], [True, False])
+        tree["records"].f0, tree["names"][:] = 5, ["b", "c"]
+    after = latest.get()
+    assert after["masked"].tolist() == [None, 4.0]
+    assert after["records"].f0.tolist() == [5]
+    assert after["names"].tolist() == ["b", "c"]
+
+
 def test_next_uses_the_memory_of_values_that_are_not_used() -> None:
     latest = st.Latest(st.zeros(1 << 20))
     places = set()

@@ -153,7 +153,8 @@ def _like(value: Any) -> Any:
     if isinstance(value, Tensor):
         return empty_like(value)
     if isinstance(value, np.ndarray):
-        return empty_like(value).numpy()
+        is_shareable = type(value) is np.ndarray and not value.dtype.hasobject
+        return empty_like(value).numpy() if is_shareable else np.empty_like(value)  # which `set` copies
     if isinstance(value, dict):
         made = value.copy()  # of the same class
         for key, item in value.items():
