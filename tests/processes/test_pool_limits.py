@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -130,6 +131,28 @@ def test_limits_that_no_task_can_keep_are_refused(limit) -> None:
 def test_limits_are_numbers() -> None:
     with mp.Pool(1) as pool, pytest.raises(TypeError, match="timeout must be a number, not '1'"):
         pool.apply(sleep, (0.0,), timeout="1")
+
+
+def run_sleep(pid: st.Tensor) -> None:
+    with subprocess.Popen(["sleep", str(LONG)]) as program:
+        pid[0] = program.pid
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+def test_programs_of_a_stopped_task_end_with_it(how: str) -> None:
+    """Regression: only processes of multiprocessing did."""
+    pid = st.zeros(1, "int64")
+    # A forked worker that replaces it might inherit a pipe of `subprocess`.
+    with mp.get_context("spawn").Pool(1) as pool:
+        if how == "timeout":
+            with pytest.raises(mp.TaskTimeout):
+                pool.apply(run_sleep, (pid,), timeout=1)
+        else:
+            result = pool.apply_async(run_sleep, (pid,))
+            wait_until(lambda: pid[0])
+            assert result.cancel()
+        assert pid[0]
+        wait_until(lambda: not is_running(int(pid[0])))
 
 
 def test_cancelled_tasks_do_not_run(start_method: str) -> None:

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from shmtensor._log import log_event
+from shmtensor.multiprocessing._lifetime.descendants import Descendants
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
 from shmtensor.multiprocessing._pool.running import Running
 from shmtensor.multiprocessing._pool.worker import INITIALIZING, READY, work
@@ -78,9 +79,11 @@ class Workers:
         if worker.pid is None or not self.running.stop(rank, position):
             return False
         try:
-            self._results.put(message(worker.pid))
+            self._results.put(message(worker.pid))  # first: the worker may end itself now
         finally:
+            started = Descendants(worker.pid)
             worker.kill()
+            started.kill()
         return True
 
     def new(self, context: Any, *, target: Any, args: Any) -> Any:  # noqa: ARG002  # the standard library's
