@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.children import output, run_beside
+from tests.helpers.children import output, run_beside, run_program, write_program
 from tests.helpers.server_programs import run_with_server
 
 
@@ -47,3 +47,37 @@ def test_forked_child_of_a_program_with_workers(tmp_path) -> None:
         assert [type(thing) for thing in answers.get()] == [Item, Other]
         """,
     )
+
+
+FROM_A_WORKER = """
+    import enum
+    import sys
+    import shmtensor.multiprocessing as mp
+
+    class Kind(enum.Enum):
+        ONE = 1
+
+    class Item:
+        def __init__(self, number):
+            self.number = number
+
+    def double(item):
+        return Item(2 * item.number), Kind.ONE
+
+    def work(numbers):
+        with mp.get_context("server").Pool(1) as pool:
+            items = pool.map(double, map(Item, numbers))
+        assert all(type(item) is Item and kind is Kind.ONE for item, kind in items)
+        return [item.number for item, _ in items]
+
+    if __name__ == "__main__":
+        with mp.get_context(sys.argv[1]).Pool(1) as pool:
+            print(pool.apply(work, ([1, 2],)))
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", "server"])
+def test_worker_of_any_method_starts_workers_of_the_server(tmp_path, method) -> None:
+    """Regression: where the main module is `__mp_main__`, its definitions went by name."""
+    done = run_program(write_program(tmp_path, FROM_A_WORKER), method)
+    assert done.stdout == "[2, 4]\n", done.stderr

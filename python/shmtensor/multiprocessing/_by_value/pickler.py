@@ -69,6 +69,7 @@ def _pickler_class() -> Any:
     with_descriptor = (Connection, Arena, socket)
     cloudpickle = _cloudpickle()
     pickler: Any = cloudpickle.Pickler
+    reduce_class = sys.modules[pickler.__module__]._dynamic_class_reduce
 
     class WholePickler(pickler):  # type: ignore[misc]
         # Read from the class when a pickler is created. What is pickled here is read several times, so arrays
@@ -101,6 +102,8 @@ def _pickler_class() -> Any:
             if known is not None and type(obj) is CachedFunction:
                 return self._by_id(obj, known, make_cached, fill_cached, parts_of_cached(obj))
             reduced = super().reducer_override(obj)
+            if reduced is NotImplemented and known is not None:  # in `__mp_main__`, which workers lack
+                reduced = reduce_class(obj) if isinstance(obj, type) else self._dynamic_function_reduce(obj)
             # Six parts: a function or class by value, which is created first and filled afterwards.
             if not isinstance(reduced, tuple) or len(reduced) != 6:
                 return reduced
