@@ -27,9 +27,9 @@ NOTEBOOK = f"""
     exec(textwrap.dedent({NO_GUARD!r}), main.__dict__)
 """
 ADVICE = (
-    "a worker started by spawn imports the main module, which must be a file (not a notebook, not standard "
-    "input), and finds functions in it by their names; keep code that starts workers below "
-    '`if __name__ == "__main__":`. The start method "server" needs none of this'
+    "a worker started by spawn imports the main module, which must be a file (not a notebook, standard "
+    "input, or a package's `__main__.py`), and finds functions in it by their names; keep code that starts "
+    'workers below `if __name__ == "__main__":`. The start method "server" needs none of this'
 )
 
 

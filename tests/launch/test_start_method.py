@@ -15,7 +15,7 @@ import pytest
 import shmtensor.multiprocessing as mp
 from shmtensor.multiprocessing import start_method as policy
 from shmtensor.multiprocessing.start_method import Facts
-from tests.helpers.children import run_program, run_python, write_program
+from tests.helpers.children import run_command, run_program, run_python, write_program
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "starting-workers.md"
 YES_NO = {"yes": [True], "no": [False], "-": [True, False]}
@@ -156,6 +156,19 @@ SEES_MAIN = """
 def test_importable_main_is_detected(tmp_path) -> None:
     assert run_python(SEES_MAIN).stdout == "False False True\n"
     assert run_program(write_program(tmp_path, SEES_MAIN)).stdout == "True False True\n"
+    module = run_command([sys.executable, "-m", "program"], env={"PYTHONPATH": str(tmp_path)})
+    assert module.stdout == "True False True\n"
+
+
+@pytest.mark.parametrize("kind", ["package", "folder"])
+def test_main_of_a_package_is_not_importable(tmp_path, kind) -> None:
+    """Regression: "auto" chose spawn, whose workers do not import a ``__main__.py``."""
+    package = tmp_path / "package"
+    package.mkdir()
+    write_program(package, SEES_MAIN).rename(package / "__main__.py")
+    arguments = ["-m", "package"] if kind == "package" else [str(package)]
+    done = run_command([sys.executable, *arguments], env={"PYTHONPATH": str(tmp_path)})
+    assert done.stdout == "False False True\n", done.stderr
 
 
 def test_explain_prints_the_choice_and_all_facts(monkeypatch, capsys) -> None:

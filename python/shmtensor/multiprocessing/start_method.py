@@ -191,8 +191,8 @@ def advice_on_main(method: str) -> str:
     else:
         needs = (
             f"a worker started by {method} imports the main module, which must be a file (not a notebook, "
-            "not standard input), and finds functions in it by their names; keep code that starts workers "
-            'below `if __name__ == "__main__":`'
+            "standard input, or a package's `__main__.py`), and finds functions in it by their names; keep "
+            'code that starts workers below `if __name__ == "__main__":`'
         )
     return f'{needs}. The start method "server"{server} needs none of this'
 
@@ -235,7 +235,9 @@ def _is_open(name: str) -> bool:
 
 def _main_can_be_imported() -> bool:
     main = sys.modules.get("__main__")
-    if getattr(main, "__spec__", None) is not None:
-        return True  # python -m
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:  # python -m; of a package or folder, it is the __main__.py, which no worker imports
+        name: str = spec.name
+        return name.rpartition(".")[2] != "__main__"
     path = getattr(main, "__file__", None)
     return path is not None and os.path.exists(path)
