@@ -246,3 +246,19 @@ def test_worker_of_spawn_imports_little() -> None:
     """)
     assert not {"typing", "glob", "shmtensor._core", "shmtensor.multiprocessing.context"} & set(new)
     assert len(new) < 20, new
+
+
+def test_forked_child_imports_nothing() -> None:
+    """Regression: each imported `shmtensor.errors`, a quarter of the time of a short process."""
+    new = run("""
+    import shmtensor.multiprocessing as mp
+    start = mp.get_context("fork").Process
+    first = start(target=len, args=("",))
+    first.start()
+    first.join()
+    before = set(sys.modules)
+    child = start(target=lambda: print(json.dumps(sorted(set(sys.modules) - before))))
+    child.start()
+    child.join()
+    """)
+    assert not new

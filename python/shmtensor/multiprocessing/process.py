@@ -86,12 +86,13 @@ class _Inherited:
     def _apply_to_extension(self) -> None:
         import shmtensor._core as _core
         from shmtensor import _threshold
-        from shmtensor.errors import ShmTensorError
 
         _core.set_home_id(self.session)
         _core.set_default_strategy(self.strategy)
         _threshold.set_buffer_threshold(self.buffer_threshold)
         if self.joins:
+            from shmtensor.errors import ShmTensorError
+
             with suppress(ShmTensorError, OSError, MemoryError):  # the child may never use shared memory
                 _core.home_proof()
 
