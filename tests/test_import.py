@@ -236,6 +236,23 @@ def test_fork_server_preloads_what_the_program_has_imported(tmp_path, program, p
     assert done.stdout == f"({preloaded}, {preloaded})\n", done.stderr
 
 
+TWO_WORKERS = """
+    import shmtensor.multiprocessing as mp
+    if __name__ == "__main__":
+        for _ in range(2):
+            process = mp.get_context("forkserver").Process(target=len, args=("",))
+            process.start()
+            process.join()
+"""
+
+
+def test_fork_server_preloads_what_runs_the_main_module(tmp_path) -> None:
+    """Regression: each worker imported `pkgutil` and `typing`, more than a third of its time."""
+    program = write_program(tmp_path, TWO_WORKERS)
+    done = run_program(program, env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert sum(line.endswith(" pkgutil") for line in done.stderr.splitlines()) == 1
+
+
 def test_worker_of_spawn_imports_little() -> None:
     """Every worker pays for each module: `typing` alone takes as long as the rest of the drop-in."""
     new = run("""

@@ -227,6 +227,7 @@ _PRELOADED = (
     *("shmtensor.multiprocessing.pool", "shmtensor._array_reducers", "shmtensor.creation"),
     *("concurrent.futures.process", "numpy", "numpy.random"),
 )
+_PRELOADED_ALWAYS = "multiprocessing.popen_forkserver", "pkgutil"  # by which `runpy` finds the main module
 
 
 def _preload_in_fork_server() -> None:
@@ -237,7 +238,7 @@ def _preload_in_fork_server() -> None:
     from multiprocessing import forkserver
 
     server: Any = forkserver._forkserver
-    names = ["multiprocessing.popen_forkserver", *(name for name in _PRELOADED if name in sys.modules)]
+    names = [*_PRELOADED_ALWAYS, *(name for name in _PRELOADED if name in sys.modules)]
     new = [name for name in names if name not in server._preload_modules]
     if new:
         server._preload_modules = [*server._preload_modules, *new]
