@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -264,3 +265,11 @@ def test_newest_value() -> None:
     seen = only_one()
     assert (seen["messages"], seen["put"], seen["limit"], seen["label"]) == (1, 2, 1, "weights")
     assert seen["bytes"] >= 8000
+
+
+@pytest.mark.parametrize("make", [st.Queue, st.Latest, partial(st.Broadcast, 1)])
+def test_label_is_a_short_string(make) -> None:
+    with pytest.raises(TypeError, match=r"^a label must be a string, not int 5$"):
+        make(label=5)
+    with pytest.raises(ValueError, match="a label has at most 40 bytes in UTF-8, not 41"):
+        make(label="x" * 41)

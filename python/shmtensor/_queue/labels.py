@@ -13,11 +13,16 @@ def label_or_place(label: str | None) -> bytes:
 
     Raises
     ------
+    TypeError
+        If the label is not a string.
     ValueError
-        If the label is too long.
+        If it is too long.
     """
     if label is None:
         return _place().encode()[-_MOST:]
+    if not isinstance(label, str):
+        msg = f"a label must be a string, not {type(label).__name__} {label!r}"
+        raise TypeError(msg)
     encoded = label.encode()
     if len(encoded) > _MOST:
         msg = f"a label has at most {_MOST} bytes in UTF-8, not {len(encoded)}"
