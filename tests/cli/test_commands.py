@@ -58,6 +58,13 @@ def test_ls_reports_unknown_session(capsys) -> None:
     assert fail(capsys, "ls", "--json", "f" * 32) == missing
     code, text = run(capsys, "ls", "--json", "f" * 32)
     assert (code, json.loads(text)) == (1, [])
+    assert fail(capsys, "ls", "\udcff")[0] == 1, "a name that is not UTF-8"
+
+
+def test_complaints_need_a_standard_error(capsys, monkeypatch) -> None:
+    """Regression: they were printed to standard output, beside the JSON."""
+    monkeypatch.setattr(sys, "stderr", None)
+    assert run(capsys, "ls", "--json", "f" * 32) == (1, "[]\n")
 
 
 def test_empty_text_names_no_session(capsys, session, monkeypatch) -> None:

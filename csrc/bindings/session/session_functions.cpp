@@ -72,7 +72,11 @@ void add_session_functions(py::module_& module) {
   module.def("has_home", [] { return Runtime::get().home_if_any() != nullptr; });
   module.def("home_proof", &home_proof);
   module.def("set_home_id", &set_home_id);
-  module.def("session_named", [](const std::string& text) { return session_named(text).hex(); });
+  // The bytes of the environment variable, of which Python has made the text.
+  module.def("session_named", [](const py::str& text) {
+    const py::object bytes = checked(PyUnicode_EncodeFSDefault(text.ptr()));
+    return session_named(bytes.cast<std::string>()).hex();
+  });
   module.def("home_is_named", [] { return Runtime::get().home_is_named(); });
   module.def("home_is_of_this_process", [] { return Runtime::get().home_is_of_this_process(); });
   module.def("runtime_directory", []() -> py::object {

@@ -38,8 +38,8 @@ def echo(text: str) -> None:
 
 
 def complain(*problems: str) -> None:
-    """Print lines to standard error."""
-    for problem in problems:
+    """Print lines to standard error, if there is one."""
+    for problem in problems if sys.stderr else ():
         print(plain(problem), file=sys.stderr)  # noqa: T201
 
 
