@@ -69,8 +69,8 @@ PyObject* acquire(PyObject* self, PyObject* const* given, Py_ssize_t count, PyOb
   });
 }
 
-// For a task, in a thread that waits for it: the task takes the lock over unless it is cancelled,
-// and is told of a death then.
+// For a task, in a thread that waits for it: unless it is cancelled, the task takes the lock over,
+// and gets the error of a death.
 template <typename Open>
 PyObject* acquire_for_task(PyObject* self, PyObject* timeout) {
   return guarded([&] { return take_in_time(opened<Open>(self), patience_of(nullptr, timeout)); });
