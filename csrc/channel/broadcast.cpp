@@ -64,7 +64,9 @@ void Broadcast::wait_for_readers(std::uint32_t count, std::chrono::nanoseconds t
 bool Broadcast::has_room() const noexcept {
   if (on_full() == OnFull::drop_oldest) return true;
   const std::uint64_t tail = ring_.header().tail.count.load();
-  return has_room(ring_.first_unread(tail), tail);
+  const std::uint64_t first = ring_.first_unread(tail);
+  return tail - first < limit() &&
+         (max_bytes() == 0 || ring_.bytes_from(first, tail) < max_bytes());
 }
 
 void Broadcast::shut_down() {

@@ -79,13 +79,8 @@ class Broadcast {
   [[nodiscard]] Attempt put_locked(const Outgoing& message, ChannelCall& call);
   /// With `drop_oldest`, drops messages until there is room. Nothing is missing if `done`.
   [[nodiscard]] Attempt make_room(std::uint64_t tail, ChannelCall& call);
-  [[nodiscard]] bool find_room(std::uint64_t tail) noexcept;
+  /// Return true if one more message has room.
   [[nodiscard]] bool has_room() const noexcept;
-  /// Return true if one more message has room while those from `first` on are unread.
-  [[nodiscard]] bool has_room(std::uint64_t first, std::uint64_t tail) const noexcept {
-    return tail - first < limit() &&
-           (max_bytes() == 0 || ring_.bytes_from(first, tail) < max_bytes());
-  }
   /// The processor for `spin_then_sleep`.
   [[nodiscard]] int awaited_processor(int otherwise) const noexcept;
   /// Cancels the tickets of the messages from `begin` that all readers have passed. May wait for

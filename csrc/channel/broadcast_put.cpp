@@ -54,7 +54,7 @@ Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
 
 Attempt Broadcast::make_room(std::uint64_t tail, ChannelCall& call) {
   if (ring_.keeps_newest()) return Attempt::done;
-  if (on_full() != OnFull::drop_oldest) return find_room(tail) ? Attempt::done : Attempt::full;
+  if (on_full() != OnFull::drop_oldest) return has_room() ? Attempt::done : Attempt::full;
   if (max_bytes() == 0) return Attempt::done;
   std::uint64_t first = std::max(ring_.first_unread(tail), ring_.window(tail));
   for (; first < tail && ring_.bytes_from(first, tail) >= max_bytes(); ++first) {
@@ -64,14 +64,6 @@ Attempt Broadcast::make_room(std::uint64_t tail, ChannelCall& call) {
     call.cancel(entry);
   }
   return Attempt::done;
-}
-
-bool Broadcast::find_room(std::uint64_t tail) noexcept {
-  Atomic<std::uint64_t>& passed = ring_.header().passed;
-  if (has_room(passed.load(std::memory_order_relaxed), tail)) return true;
-  const std::uint64_t first = ring_.first_unread(tail);
-  passed.store(first, std::memory_order_relaxed);
-  return has_room(first, tail);
 }
 
 }  // namespace shmtensor

@@ -58,8 +58,6 @@ struct BroadcastHeader {
   /// of the tail, and rarely: all readers read it.
   Atomic<std::uint64_t> dropped;
   QueueEnd tail;
-  /// All readers have passed the messages before this one. Written with the lock of the tail.
-  Atomic<std::uint64_t> passed;
   alignas(64) Atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
   alignas(64) Atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room, or a reader
   alignas(64) Atomic<QueueStage> stage;

@@ -11,7 +11,7 @@ from tests.observer.queues import QueueEnd
 
 MAGIC = b"stbcast1"
 BROADCAST = 3  # the kind of a block's tickets, in the upper byte of `contents`
-_READERS, _READS = 384, 1 << 31
+_READERS, _READS = 320, 1 << 31
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class BroadcastBlock:
     magic: bytes
     limit: int
     tail: QueueEnd
-    passed: int
     readers: list[ReaderRecord]
 
 
@@ -42,12 +41,11 @@ def read_broadcast(fd: int, arena: ArenaFile, block: Block) -> BroadcastBlock | 
     at = arena.data_at + block.offset
     magic, limit = struct.unpack("<8sQ", os.pread(fd, 16, at))
     tail = QueueEnd(*struct.unpack("<IIQ", os.pread(fd, 16, at + 64)))
-    (passed,) = struct.unpack("<Q", os.pread(fd, 8, at + 128))
-    (used,) = struct.unpack("<I", os.pread(fd, 4, at + 324))
+    (used,) = struct.unpack("<I", os.pread(fd, 4, at + 260))
     records = struct.iter_unpack("<I4xQ48x", os.pread(fd, 64 * min(used, 256), at + _READERS))
     readers = [
         ReaderRecord((owner & 0xFFFF) - 1, following if owner & _READS else None)
         for owner, following in records
         if owner
     ]
-    return BroadcastBlock(arena, block, magic, limit, tail, passed, readers)
+    return BroadcastBlock(arena, block, magic, limit, tail, readers)

@@ -131,8 +131,6 @@ def broadcasts(snapshot: Snapshot) -> Iterator[str]:
             yield f"{text} begins with {broadcast.magic!r}"
         if broadcast.tail.lock:
             yield f"{text} is locked: {broadcast.tail.lock:#x}"
-        if broadcast.passed > count:
-            yield f"{text} has {count} messages, and readers have passed {broadcast.passed}"
         for reader in broadcast.readers:
             if reader.slot not in snapshot.alive:
                 yield f"{text} has a reader of slot {reader.slot}, without a live process"

@@ -72,7 +72,7 @@ TEST_F(HostileBroadcast, RandomWordsAreNotFatal) {
           const std::size_t ring = sizeof(BroadcastHeader);
           const std::uint64_t part = random() % 3;
           const std::size_t begin = part == 2 ? ring : 0;
-          const std::size_t size = part == 0 ? 384 : part == 1 ? 1024 : bytes.size() - ring;
+          const std::size_t size = part == 0 ? 320 : part == 1 ? 1024 : bytes.size() - ring;
           const std::uint64_t kinds[] = {~std::uint64_t{0}, std::uint64_t{1} << random() % 64,
                                          random() % 70, random(), 0x0000'0001'0000'0001};
           const std::uint64_t value = kinds[random() % 5];

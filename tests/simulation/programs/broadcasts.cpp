@@ -113,7 +113,6 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
     Places& places = Places::get();
     auto& broadcast = header<BroadcastHeader>();
     name_words_of(broadcast);
-    places.name(&broadcast.passed, "passed");
     for (std::uint32_t i = 0; i < roles_.readers; ++i) {
       const std::string of = " of reader " + std::to_string(i);
       places.name(&broadcast.readers[i].owner, "owner" + of);
