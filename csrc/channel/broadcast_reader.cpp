@@ -132,11 +132,9 @@ Broadcast::Step Broadcast::copy(std::uint64_t number, Incoming& message,
   if (!named) return Step::taken;
   Arena* const arena = call.arena(named->arena, strategy);
   if (!call.can_use(arena, *named, message.access)) return Step::lacks_memory;
-  if (arena == nullptr || !hold_message(session_, *arena, *named)) {
-    return ring_.in_window(number) ? Step::lost : Step::again;
-  }
-  message.block = HeldBlock({arena, named->block});
-  return Step::taken;
+  message.block = hold_message(session_, arena, *named);
+  if (message.block) return Step::taken;
+  return ring_.in_window(number) ? Step::lost : Step::again;
 }
 
 Broadcast::Step BroadcastReader::take(std::uint64_t number, Incoming& message, ChannelCall& call) {

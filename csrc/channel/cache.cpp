@@ -96,11 +96,9 @@ Attempt Cache::try_find(const CacheKey& key, Incoming& item, ChannelCall& call) 
     if (named) {
       Arena* const arena = call.arena(named->arena, strategy);
       if (!call.can_use(arena, *named, item.access)) return Attempt::unmapped;
-      if (arena == nullptr || !hold_message(session_, *arena, *named)) {
-        if (is_same()) return Attempt::empty;
-        continue;
-      }
-      item.block = HeldBlock({arena, named->block});
+      item.block = hold_message(session_, arena, *named);
+      if (!item.block && is_same()) return Attempt::empty;
+      if (!item.block) continue;
     }
     place.used.store(monotonic_nanoseconds(), std::memory_order_relaxed);
     return Attempt::done;

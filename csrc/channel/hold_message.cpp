@@ -7,26 +7,31 @@
 
 namespace shmtensor {
 
-bool hold_message(Session& session, Arena& arena, const NamedTicket& named) {
-  if (named.block >= arena.segment().capacity() || named.ticket.sender >= kMaxSlots) return false;
-  // Mapped now, so that it cannot fail later, when this process may consume the ticket.
-  static_cast<void>(session.memory().transit(named.ticket.sender));
+// The table is mapped also if the ticket is left to others, so that it cannot fail later, when this
+// process may consume the ticket.
+HeldBlock hold_message(Session& session, Arena* arena, const NamedTicket& named, bool claims) {
+  if (arena == nullptr || named.block >= arena->segment().capacity() ||
+      named.ticket.sender >= kMaxSlots) {
+    return {};
+  }
+  TransitTable& transit = session.memory().transit(named.ticket.sender);
   bool held = false;
   {
-    LocalTable::Lock lock(arena.local(), named.block);
-    held = arena.hold(lock, named, nullptr);
+    LocalTable::Lock lock(arena->local(), named.block);
+    held = claims ? arena->take(lock, named, transit) : arena->hold(lock, named, nullptr);
   }
-  if (!held) arena.unpin_and_try_free(named.block);
-  return held;
+  if (held) return HeldBlock({arena, named.block});
+  arena->unpin_and_try_free(named.block);
+  return {};
 }
 
 HeldBlock hold_contents(Session& session, const NamedTicket& named) {
   const PinnedArena arena = session.find(named.arena);
   if (!arena || named.block >= arena->segment().capacity() ||
-      !arena->contains_tickets(named.block) || !hold_message(session, *arena, named)) {
+      !arena->contains_tickets(named.block)) {
     return {};
   }
-  return HeldBlock({arena.get(), named.block});
+  return hold_message(session, arena.get(), named);
 }
 
 void cancel_contents(Session& session, const HeldBlock& message) noexcept {

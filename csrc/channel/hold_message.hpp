@@ -1,4 +1,4 @@
-// Holds the block of a message whose ticket is left to others, and empties it after the last one.
+// Holds the block of a message. If its ticket is left to others, empties it after the last one.
 #pragma once
 
 #include "arena/ticket_record.hpp"
@@ -7,8 +7,10 @@
 
 namespace shmtensor {
 
-/// Returns false if the block was freed, or is not in the arena.
-[[nodiscard]] bool hold_message(Session& session, Arena& arena, const NamedTicket& named);
+/// Empty if the block was freed, is not in the arena, or that is null. The ticket is left to
+/// others; with `claims`, this process consumes it, and the result is empty if another one has.
+[[nodiscard]] HeldBlock hold_message(Session& session, Arena* arena, const NamedTicket& named,
+                                     bool claims = false);
 
 /// Holds it if it contains tickets and the arena is mapped; otherwise empty.
 [[nodiscard]] HeldBlock hold_contents(Session& session, const NamedTicket& named);

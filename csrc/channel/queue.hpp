@@ -222,7 +222,6 @@ class Queue final : private ThreadObserver {
   /// Messages were lost, so no consumer can call `task_done` for them.
   void count_lost(std::uint64_t messages) noexcept;
   void wake_joiners() noexcept;
-  [[nodiscard]] bool consume(const NamedTicket& named, Arena& arena);
   [[nodiscard]] bool is_consumed(const std::optional<NamedTicket>& named) const;
   [[noreturn]] static void throw_lost(ArenaNumber arena);
   /// Any process of the session can write to the memory of a queue, so a number in it may be wrong.

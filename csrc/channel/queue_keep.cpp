@@ -18,8 +18,8 @@ namespace shmtensor {
 bool Queue::keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t number,
                  std::uint64_t position, Incoming& message) {
   if (from.named) {
-    if (from.arena == nullptr || !hold_message(session_, *from.arena, *from.named)) return false;
-    message.block = HeldBlock({from.arena, from.named->block});
+    message.block = hold_message(session_, from.arena, *from.named);
+    if (!message.block) return false;
   }
   MessageEntry& to = kept_.message(number);
   to.ticket.clear();
@@ -44,14 +44,14 @@ std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& mess
   if (!from) return Attempt::unmapped;
   if (from->named) {
     const NamedTicket& named = *from->named;
-    if (from->arena == nullptr || !hold_message(session_, *from->arena, named)) {
+    message.block = hold_message(session_, from->arena, named);
+    if (!message.block) {
       const bool is_gone = call.arena_is_gone(named.arena);
       if (is_gone) claim(named);
       free_record(number);
       if (is_gone) throw_lost(named.arena);
       return std::nullopt;
     }
-    message.block = HeldBlock({from->arena, named.block});
   }
   kept_.own(number, session_.slot());
   (*received_)[number].store(thread_number());

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "channel/channel_call.hpp"
+#include "channel/hold_message.hpp"
 #include "channel/queue.hpp"
 #include "os/fault_point.hpp"
 #include "queue/wait_flag.hpp"
@@ -71,12 +72,12 @@ Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
       claim_->store(head + 1);
       SHMTENSOR_FAULT_POINT("queue.take_claimed");
     }
-    bool taken = false;
+    bool taken = true;
     if (record) {
       taken = keep(entry, *from, *record, head, message);
-    } else {
-      taken = !named || (arena != nullptr && consume(*named, *arena));
-      if (taken && named) message.block = HeldBlock({arena, named->block});
+    } else if (named) {
+      message.block = hold_message(session_, arena, *named, true);
+      taken = static_cast<bool>(message.block);
     }
     const std::uint64_t bytes = bytes_until(entry, *from, head, taken);
     SHMTENSOR_FAULT_POINT("queue.take_count");
@@ -132,18 +133,6 @@ void Queue::count_lost(std::uint64_t messages) noexcept {
 
 bool Queue::is_consumed(const std::optional<NamedTicket>& named) const {
   return named && !session_.memory().is_live(*named);
-}
-
-bool Queue::consume(const NamedTicket& named, Arena& arena) {
-  if (named.block >= arena.segment().capacity() || named.ticket.sender >= kMaxSlots) return false;
-  TransitTable& transit = session_.memory().transit(named.ticket.sender);
-  bool taken = false;
-  {
-    LocalTable::Lock lock(arena.local(), named.block);
-    taken = arena.take(lock, named, transit);
-  }
-  if (!taken) arena.unpin_and_try_free(named.block);
-  return taken;
 }
 
 // All messages of the oldest ring were taken. Each step may be repeated: a ticket that is consumed
