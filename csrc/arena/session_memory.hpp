@@ -158,6 +158,10 @@ class SessionMemory {
   [[nodiscard]] bool is_live(const NamedTicket& named) const {
     return named.ticket.sender < kMaxSlots && transit(named.ticket.sender).is_live(named);
   }
+  /// Consumes the ticket if it is live. Throws as `transit` does.
+  void claim(const NamedTicket& named) const {
+    if (named.ticket.sender < kMaxSlots) transit(named.ticket.sender).claim(named);
+  }
   /// Calls `visit` with the ticket table of each slot that a process has had.
   template <typename Visit>
   void for_each_table(Visit&& visit) const {

@@ -144,7 +144,7 @@ Broadcast::Step BroadcastReader::take(std::uint64_t number, Incoming& message, C
   pass(number);
   // The block is held here, so its release tries to free it.
   if (named && broadcast_.ring_.have_passed(number + 1)) {
-    session().memory().transit(named->ticket.sender).claim(*named);
+    session().memory().claim(*named);
   }
   return step;
 }

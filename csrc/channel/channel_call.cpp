@@ -108,7 +108,7 @@ void ChannelCall::cancel(const MessageEntry& entry) noexcept {
   if (from != nullptr && named->block < from->segment().capacity()) {
     from->cancel_send(named->block, named->generation, named->ticket);
   } else {
-    session_.memory().transit(named->ticket.sender).claim(*named);
+    session_.memory().claim(*named);
   }
 }
 

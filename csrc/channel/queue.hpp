@@ -190,7 +190,6 @@ class Queue final : private ThreadObserver {
   void return_of_all_threads() noexcept;
   void end_thread() noexcept override { return_all(); }
   void enter_child() noexcept override;
-  void claim(const NamedTicket& named);
   [[nodiscard]] Attempt retire_rings(ChannelCall& call, std::uint64_t head);
   void begin_ring(std::uint32_t number, std::uint64_t start, const HeldBlock* block);
   [[nodiscard]] static std::size_t index(QueueEvent event) noexcept {

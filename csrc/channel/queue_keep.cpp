@@ -47,7 +47,7 @@ std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& mess
     message.block = hold_message(session_, from->arena, named);
     if (!message.block) {
       const bool is_gone = call.arena_is_gone(named.arena);
-      if (is_gone) claim(named);
+      if (is_gone) session_.memory().claim(named);
       free_record(number);
       if (is_gone) throw_lost(named.arena);
       return std::nullopt;
@@ -128,10 +128,6 @@ void Queue::return_of_all_threads() noexcept {
 // The parent's messages are not this process's.
 void Queue::enter_child() noexcept {
   for (Atomic<std::uint32_t>& one : *received_) one.store(0);
-}
-
-void Queue::claim(const NamedTicket& named) {
-  if (named.ticket.sender < kMaxSlots) session_.memory().transit(named.ticket.sender).claim(named);
 }
 
 }  // namespace shmtensor

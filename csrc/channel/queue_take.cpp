@@ -85,7 +85,7 @@ Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
     if (taken) return Attempt::done;
     WaitFlag(header_.putters).notify(1);
     if (named && call.arena_is_gone(named->arena)) {
-      claim(*named);
+      session_.memory().claim(*named);
       count_lost(1);
       throw_lost(named->arena);
     }

@@ -160,7 +160,7 @@ void Session::cancel(const NamedTicket& named, Strategy strategy) {
     }
   } catch (const StaleHandle&) {
     // Another process has cancelled it, and nothing else was in the arena. Or the arena was lost.
-    memory_->transit(named.ticket.sender).claim(named);
+    memory_->claim(named);
   }
 }
 
