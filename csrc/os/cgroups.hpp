@@ -7,16 +7,15 @@
 
 namespace shmtensor {
 
-/// A line of /proc/self/cgroup: "0::/path" is version 2, "N:cpu,cpuacct:/path" version 1.
-struct Cgroup {
-  std::string controllers;  ///< between commas; empty in version 2
+struct CgroupFolder {
   std::string path;
-
-  [[nodiscard]] bool is_version2() const noexcept { return controllers.empty(); }
-  [[nodiscard]] bool has(std::string_view controller) const noexcept;
+  bool is_version2 = false;
 };
 
-/// Returns the well-formed lines of such a file; nothing if it cannot be read.
-[[nodiscard]] std::vector<Cgroup> read_cgroups(const std::string& file = "/proc/self/cgroup");
+/// Returns the folders of this process's groups with the controller, each followed by those of its
+/// ancestors, any of which may have a limit, as they are mounted below /sys/fs/cgroup. In a
+/// container, the last one is of the container's group; others may not exist. `root` replaces "/".
+[[nodiscard]] std::vector<CgroupFolder> cgroup_folders(std::string_view controller,
+                                                       const std::string& root = "");
 
 }  // namespace shmtensor

@@ -43,16 +43,14 @@ std::optional<std::uint64_t> read_field(const std::string& path, const std::stri
 }
 
 struct CgroupFiles {
-  const char* root;
   const char* limit;
   const char* usage;
   const char* reclaimable;  ///< field of memory.stat: page cache that the kernel reclaims first
 };
 
-constexpr CgroupFiles kVersion2{"/sys/fs/cgroup", "/memory.max", "/memory.current",
-                                "inactive_file"};
-constexpr CgroupFiles kVersion1{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
-                                "/memory.usage_in_bytes", "total_inactive_file"};
+constexpr CgroupFiles kVersion2{"/memory.max", "/memory.current", "inactive_file"};
+constexpr CgroupFiles kVersion1{"/memory.limit_in_bytes", "/memory.usage_in_bytes",
+                                "total_inactive_file"};
 
 // The reserve is not used for shared memory. It is left for page tables and the program's own
 // allocations; without it the next small allocation of the process would run out of memory.
@@ -61,21 +59,14 @@ std::uint64_t without_reserve(std::uint64_t left, std::uint64_t limit) {
   return left > reserve ? left - reserve : 0;
 }
 
-// Every ancestor of the group may have a limit, so all of them are read.
-void ask_cgroups(const CgroupFiles& files, std::string path, AvailableMemory& available) {
-  while (true) {
-    const std::string folder = files.root + path;
-    const auto limit = read_number(folder + files.limit);  // "max" is not a number
-    const auto usage = read_number(folder + files.usage);
-    if (limit && usage) {
-      const auto cache = read_field(folder + "/memory.stat", files.reclaimable).value_or(0);
-      const std::uint64_t used = *usage > cache ? *usage - cache : 0;
-      const std::uint64_t left = without_reserve(*limit > used ? *limit - used : 0, *limit);
-      if (left < available.bytes) available = {left, "memory cgroup " + folder};
-    }
-    if (path.empty() || path == "/") return;
-    path.erase(path.find_last_of('/'));
-  }
+void ask_cgroup(const CgroupFiles& files, const std::string& folder, AvailableMemory& available) {
+  const auto limit = read_number(folder + files.limit);  // "max" is not a number
+  const auto usage = read_number(folder + files.usage);
+  if (!limit || !usage) return;
+  const auto cache = read_field(folder + "/memory.stat", files.reclaimable).value_or(0);
+  const std::uint64_t used = *usage > cache ? *usage - cache : 0;
+  const std::uint64_t left = without_reserve(*limit > used ? *limit - used : 0, *limit);
+  if (left < available.bytes) available = {left, "memory cgroup " + folder};
 }
 
 }  // namespace
@@ -90,12 +81,8 @@ AvailableMemory available_memory() {
   if (const auto bytes = read_field("/proc/meminfo", "MemAvailable:")) {
     available = {without_reserve(*bytes, physical_memory()), "MemAvailable of this machine"};
   }
-  for (const Cgroup& group : read_cgroups()) {
-    if (group.is_version2()) {
-      ask_cgroups(kVersion2, group.path, available);
-    } else if (group.has("memory")) {
-      ask_cgroups(kVersion1, group.path, available);
-    }
+  for (const CgroupFolder& folder : cgroup_folders("memory")) {
+    ask_cgroup(folder.is_version2 ? kVersion2 : kVersion1, folder.path, available);
   }
   return available;
 }
