@@ -235,8 +235,6 @@ def machines(folder: Path = RESULTS) -> list[Machine]:
         machine = Machine("", {}, {})
         for file in sorted(folder.glob(f"{stem}*.json")):
             record = json.loads(file.read_text())
-            if "machine" not in record:  # that of the C++ benchmarks
-                continue
             dates = {result["case"]: result["date"] for result in record.get("results", ())}
             for source, row, peer, figure in _of(record, file.stem.removeprefix(f"{stem}-")):
                 machine.figures.setdefault((source, row, peer), figure)
