@@ -44,22 +44,6 @@ def rows_beside_bytes(
     return rows_of(samples, variants, peers, "tensor", base="bytes", unit=unit, goals=goals)
 
 
-def rows_many_beside_few(
-    samples: Samples, few: str, many: str, peers: Sequence[str], goal: Goal
-) -> list[Row]:
-    """Return two rows for each peer, to compare a send alone and among many; the goal is shmtensor's."""
-    rows = []
-    for peer in peers:
-        if samples.has(peer, many):
-            alone, crowded = (samples.values(peer, variant, "send") for variant in (few, many))
-            ratio = Summary.of([many / few for many, few in zip(crowded, alone, strict=True)]).median
-            rows.append(Row(few, peer, "us", Summary.of(alone, 1e6)))
-            rows.append(
-                Row(many, peer, "us", Summary.of(crowded, 1e6), ratio, goal if peer == "shmtensor" else None)
-            )
-    return rows
-
-
 def case_of_ways(
     name: str,
     *,

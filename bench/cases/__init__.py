@@ -10,11 +10,9 @@ from bench.model import Case
 # Name -> module.
 CASES = {
     "handover": "handover",
-    "together": "together",
     "list": "lists",
     "latest": "latest",
     "cache": "cache",
-    "fanout": "fanout",
     "grid": "grid",
     "pool": "pool",
     "executor": "executor",
@@ -33,8 +31,6 @@ CASES = {
     "syscalls": "syscalls",
     "processor": "processor",
     "read": "read",
-    "live": "live",
-    "crowd": "crowd",
     "memory": "memory",
     "most": "most",
 }
