@@ -27,7 +27,7 @@ _KILL_TIMEOUT = 5.0  # a process that is blocked in the kernel does not end by S
 
 
 class ProcessContext:
-    """The workers that one call of `start_processes` has started. Only that function creates contexts.
+    """The workers that one call of `spawn` has started. Only that function creates contexts.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
 
 
 @typed
-def start_processes(  # noqa: PLR0917  # torch's signature
+def spawn(  # noqa: PLR0917  # torch's signature
     fn: Callable[..., Any],
     args: tuple[Any, ...] | list[Any] = (),
     nprocs: int = 1,
@@ -96,6 +96,17 @@ def start_processes(  # noqa: PLR0917  # torch's signature
     ------
     ProcessRaisedException, ProcessExitedException
         If `join` is true and a worker failed; see `ProcessContext.join`.
+
+    Examples
+    --------
+    >>> import shmtensor as st
+    >>> import shmtensor.multiprocessing as mp
+    >>> def work(rank, tensor):
+    ...     tensor[rank] = rank
+    >>> tensor = st.zeros(4)
+    >>> mp.spawn(work, (tensor,), nprocs=4, start_method="fork")
+    >>> tensor.tolist()
+    [0.0, 1.0, 2.0, 3.0]
     """
     if not isinstance(args, (tuple, list)):  # tensors and strings are iterable, too
         msg = f"args must be a tuple or list of arguments, such as (x,); got {type(args).__name__}"
@@ -122,42 +133,4 @@ def start_processes(  # noqa: PLR0917  # torch's signature
     return None
 
 
-@typed
-def spawn(  # noqa: PLR0917
-    fn: Callable[..., Any],
-    args: tuple[Any, ...] | list[Any] = (),
-    nprocs: int = 1,
-    join: bool = True,
-    daemon: bool = False,
-    start_method: str = "spawn",
-    *,
-    env: Environments = None,
-    affinity: Affinity = None,
-    prefix_output: bool | str = False,
-) -> ProcessContext | None:
-    """Start workers that call ``fn(rank, *args)``, and wait for them.
-
-    The same as `start_processes`, which documents the parameters, return values and exceptions.
-
-    Examples
-    --------
-    >>> import shmtensor as st
-    >>> import shmtensor.multiprocessing as mp
-    >>> def work(rank, tensor):
-    ...     tensor[rank] = rank
-    >>> tensor = st.zeros(4)
-    >>> mp.spawn(work, (tensor,), nprocs=4, start_method="fork")
-    >>> tensor.tolist()
-    [0.0, 1.0, 2.0, 3.0]
-    """
-    return start_processes(
-        fn,
-        args,
-        nprocs,
-        join,
-        daemon,
-        start_method,
-        env=env,
-        affinity=affinity,
-        prefix_output=prefix_output,
-    )
+start_processes = spawn  # torch's other name
