@@ -178,24 +178,6 @@ def test_closed_objects_refuse_use() -> None:
     assert "closed" in repr(reader)
 
 
-def test_close_wakes_a_thread_that_waits_for_the_reader() -> None:
-    b = st.Broadcast(2)
-    reader = b.reader()
-    raised = []
-
-    def wait() -> None:
-        try:
-            reader.get()
-        except ValueError as error:
-            raised.append(str(error))
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    reader.close()
-    thread.join(SECONDS)
-    assert raised == ["the reader is closed"]
-
-
 def test_deleted_reader_leaves() -> None:
     b = st.Broadcast(2)
     reader = b.reader()

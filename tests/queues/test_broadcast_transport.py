@@ -138,13 +138,3 @@ def test_broadcast_travels_through_itself_and_a_name() -> None:
         finally:
             st.unpublish("test-broadcast")
         del b, reader, again
-
-
-def test_subclass_travels() -> None:
-    through = st.Queue()
-    through.put(Special(2))
-    assert type(through.get()) is Special
-
-
-class Special(st.Broadcast[int]):
-    pass

@@ -321,28 +321,6 @@ def test_plain_pickle_refuses() -> None:
             fail(st.Queue())
 
 
-def test_threads_share_a_queue() -> None:
-    q: st.Queue[int] = st.Queue(10)
-    got: list[int] = []
-    lock = threading.Lock()
-
-    def consume() -> None:
-        for item in q:
-            with lock:
-                got.append(item)
-
-    consumers = [threading.Thread(target=consume) for _ in range(3)]
-    producers = [threading.Thread(target=lambda n=n: q.put_many(range(n, n + 500))) for n in (0, 500, 1000)]
-    for thread in consumers + producers:
-        thread.start()
-    for thread in producers:
-        thread.join(60)
-    q.shutdown()
-    for thread in consumers:
-        thread.join(60)
-    assert sorted(got) == list(range(1500))
-
-
 @pytest.mark.parametrize("kind", [st.Queue, st.Broadcast, st.BroadcastReader])
 def test_object_without_init_refuses_use(kind) -> None:
     with pytest.raises(RuntimeError, match="calls super"):

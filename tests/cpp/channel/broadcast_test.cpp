@@ -32,25 +32,6 @@ class BroadcastInOneProcess : public testing::BroadcastTest {
   }
 };
 
-TEST_F(BroadcastInOneProcess, IsReadByEachReaderInOrder) {
-  user_->make(7);
-  const auto first = user_->reader();
-  const auto second = user_->reader();
-  for (std::uint64_t round = 0; round < 10; ++round) {
-    put_all(7 * round, 7 * round + 7);
-    EXPECT_EQ(first->lag(), 7u);
-    expect_all(*first, 7 * round, 7 * round + 7);
-    EXPECT_EQ(user_->broadcast().lag(), 7u);
-    expect_all(*second, 7 * round, 7 * round + 7);
-    EXPECT_EQ(user_->broadcast().lag(), 0u);
-    EXPECT_FALSE(user_->next(*first));
-  }
-  EXPECT_TRUE(stay(1)) << "a message that all have read is freed immediately";
-  first->leave();
-  second->leave();
-  EXPECT_TRUE(nothing_is_left());
-}
-
 TEST_F(BroadcastInOneProcess, HoldsAMessageOnceForAllReaders) {
   user_->make(4);
   std::vector<std::unique_ptr<BroadcastReader>> readers;

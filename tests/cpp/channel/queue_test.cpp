@@ -25,21 +25,6 @@ using testing::Turn;
 
 class QueueInOneProcess : public testing::QueueTest {};
 
-TEST_F(QueueInOneProcess, IsFirstInFirstOut) {
-  user_->make(0);
-  for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(user_->put(i, i % 3 == 0), Attempt::done);
-  EXPECT_EQ(user_->queue().size(), 20u);
-  for (std::uint64_t i = 0; i < 20; ++i) {
-    Letter letter;
-    ASSERT_EQ(user_->take(letter), Attempt::done);
-    EXPECT_EQ(letter.number, i);
-    EXPECT_EQ(letter.had_block, i % 3 == 0);
-  }
-  EXPECT_EQ(user_->queue().size(), 0u);
-  EXPECT_FALSE(user_->next());
-  EXPECT_TRUE(nothing_is_left());
-}
-
 TEST_F(QueueInOneProcess, HasALimit) {
   for (const std::uint64_t limit : {1u, 5u, 31u, 32u, 100u}) {
     user_->make(limit);
