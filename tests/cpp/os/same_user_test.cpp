@@ -192,28 +192,6 @@ TEST_F(Unmapped, ConnectionOfOtherUserIsRejected) {
   EXPECT_EQ(victim.wait(), 0);
 }
 
-TEST_F(Unmapped, AddressHijackIsDetected) {
-  const SessionId id = fresh_session();
-  Shared<Turn> turn;
-  Child stranger([&] {
-    become_stranger();
-    const auto listener = listen_on(object_name(id));
-    turn->set(1);
-    ::pause();
-  });
-  ASSERT_TRUE(turn->reaches(1));
-  in_child([&] {
-    become_nobody();
-    try {
-      static_cast<void>(Connection::open(id, "/bin/false"));
-      ADD_FAILURE() << "a message was sent to it";
-    } catch (const SessionError& error) {
-      EXPECT_NE(std::string(error.what()).find("belongs to another user"), std::string::npos);
-    }
-  });
-  stranger.kill_and_reap();
-}
-
 // A manager inherits its socket from a process that may have ended since.
 TEST_F(Unmapped, ListenerOnInheritedSocketIsIdentified) {
   const std::string name = object_name(fresh_session());
