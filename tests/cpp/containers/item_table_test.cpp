@@ -39,29 +39,6 @@ Bytes table_of(const std::vector<std::string>& items) {
   return out;
 }
 
-std::string text_of(const Item& item) {
-  return {reinterpret_cast<const char*>(item.bytes.data()), item.bytes.size()};
-}
-
-TEST(ItemTable, FindsEachItem) {
-  const Bytes bytes = table_of({"one", "", "three"});
-  const ItemTable table({bytes});
-  ASSERT_EQ(table.size(), 3u);
-  EXPECT_EQ(text_of(table.at(0)), "one");
-  EXPECT_EQ(text_of(table.at(1)), "");
-  EXPECT_EQ(text_of(table.at(2)), "three");
-  EXPECT_EQ(table.bytes(), bytes.size());
-}
-
-TEST(ItemTable, RejectsTruncatedTable) {
-  const Bytes bytes = table_of({"one", "two"});
-  for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_THROW(ItemTable({std::span(bytes).first(size)}), CorruptData) << size;
-  }
-  EXPECT_THROW(ItemTable(std::vector<std::span<const std::byte>>{}), CorruptData);
-  EXPECT_THROW(ItemTable({bytes, bytes}), CorruptData);
-}
-
 TEST(ItemTable, EntriesNeverPointOutside) {
   const Bytes bytes = table_of({"one", "two"});
   for (std::size_t place = 40; place < 56; ++place) {

@@ -11,33 +11,6 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-TEST(KeyTable, FindsExactlyTheAddedKeys) {
-  KeyTableBuilder builder;
-  for (std::int64_t i = 0; i < 1000; ++i) {
-    EXPECT_TRUE(builder.add(i * 31 - 500, static_cast<std::uint64_t>(i)));
-    const std::string text = "key " + std::to_string(i);
-    EXPECT_TRUE(builder.add(std::string_view(text), 10'000 + static_cast<std::uint64_t>(i)));
-  }
-  EXPECT_FALSE(builder.add(std::int64_t{-500}, 1)) << "twice";
-  EXPECT_FALSE(builder.add(std::string_view("key 7"), 1)) << "twice";
-  const std::string written = builder.finish();
-  const KeyTable table(bytes_of(written));
-  ASSERT_EQ(table.size(), 2000u);
-  for (std::int64_t i = 0; i < 1000; ++i) {
-    const auto number = table.find(i * 31 - 500);
-    ASSERT_TRUE(number);
-    EXPECT_EQ(table.at(*number).value, static_cast<std::uint64_t>(i));
-    const std::string text = "key " + std::to_string(i);
-    const auto place = table.find(std::string_view(text));
-    ASSERT_TRUE(place);
-    EXPECT_EQ(table.at(*place).value, 10'000 + static_cast<std::uint64_t>(i));
-    EXPECT_EQ(std::get<std::string_view>(table.at(*place).key), text);
-  }
-  EXPECT_FALSE(table.find(std::int64_t{1}));
-  EXPECT_FALSE(table.find(std::string_view("key 1000")));
-  EXPECT_FALSE(table.find(std::string_view("")));
-}
-
 TEST(KeyTable, EmptyTableFindsNothing) {
   const std::string written = KeyTableBuilder().finish();
   const KeyTable table(bytes_of(written));
