@@ -13,26 +13,15 @@
 
 namespace shmtensor {
 
-Arena::Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget)
-    : segment_(std::move(segment)),
-      data_(std::make_unique<HostDataSegment>(*segment_, budget)),
-      member_(member),
-      local_(segment_->layout().max_blocks) {
-  segment_->used_by(*this);
-  if (budget != nullptr) {
-    allocator_ = std::make_unique<Allocator>(*segment_, *data_);
-    deaths_seen_ = member_.memory().header().deaths.load();
-  }
-}
-
-Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<DataSegment> data,
-             const Member& member, bool owned)
+Arena::Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget,
+             std::unique_ptr<DataSegment> data)
     : segment_(std::move(segment)),
       data_(std::move(data)),
       member_(member),
       local_(segment_->layout().max_blocks) {
+  if (data_ == nullptr) data_ = std::make_unique<HostDataSegment>(*segment_, budget);
   segment_->used_by(*this);
-  if (owned) {
+  if (budget != nullptr) {
     allocator_ = std::make_unique<Allocator>(*segment_, *data_);
     deaths_seen_ = member_.memory().header().deaths.load();
   }

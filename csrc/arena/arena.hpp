@@ -29,12 +29,10 @@ class Arena {
   /// Memory that no block has used for this long is returned to the system.
   static constexpr std::uint64_t kIdleMilliseconds = 10'000;
 
-  /// For host memory. `budget` belongs to an arena that this process owns; null for an arena of a
-  /// peer.
-  Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget);
-  /// For other memory. `data` maps the memory of the segment's blocks.
-  Arena(std::unique_ptr<Segment> segment, std::unique_ptr<DataSegment> data, const Member& member,
-        bool owned);
+  /// `budget` belongs to an arena that this process owns; null for an arena of a peer. `data` maps
+  /// the memory of the segment's blocks; null: they are in the segment's file.
+  Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget,
+        std::unique_ptr<DataSegment> data = nullptr);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

@@ -93,13 +93,13 @@ void Session::make_arena(std::uint64_t size, Placement placement) {
 }
 
 PinnedArena Session::add(std::unique_ptr<Segment> segment, bool owned) {
-  if (segment->strategy() != Strategy::device) {
-    return arenas_.add(
-        std::make_unique<Arena>(std::move(segment), member_, owned ? &budget_ : nullptr));
+  std::unique_ptr<DataSegment> data;
+  if (segment->strategy() == Strategy::device) {
+    const cuda::Gpu& gpu = cuda::Gpu::with_uuid(uuid_of(segment->header().device));
+    data = std::make_unique<cuda::DeviceDataSegment>(*segment, gpu, manager_, owned);
   }
-  const cuda::Gpu& gpu = cuda::Gpu::with_uuid(uuid_of(segment->header().device));
-  auto data = std::make_unique<cuda::DeviceDataSegment>(*segment, gpu, manager_, owned);
-  return arenas_.add(std::make_unique<Arena>(std::move(segment), std::move(data), member_, owned));
+  Budget* const budget = owned ? &budget_ : nullptr;
+  return arenas_.add(std::make_unique<Arena>(std::move(segment), member_, budget, std::move(data)));
 }
 
 PinnedArena Session::find(ArenaNumber number) noexcept {
