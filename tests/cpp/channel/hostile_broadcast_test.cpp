@@ -71,12 +71,8 @@ TEST_F(HostileBroadcast, RandomWordsAreNotFatal) {
           // The header, the first readers, or the messages.
           const std::size_t ring = sizeof(BroadcastHeader);
           const std::uint64_t part = random() % 3;
-          const std::size_t begin = part == 2 ? ring : 0;
-          const std::size_t size = part == 0 ? 320 : part == 1 ? 1024 : bytes.size() - ring;
-          const std::uint64_t kinds[] = {~std::uint64_t{0}, std::uint64_t{1} << random() % 64,
-                                         random() % 70, random(), 0x0000'0001'0000'0001};
-          const std::uint64_t value = kinds[random() % 5];
-          std::memcpy(bytes.data() + begin + random() % (size / 8) * 8, &value, sizeof value);
+          user.damage(part == 2 ? bytes.subspan(ring) : bytes.first(part == 0 ? 320 : 1024),
+                      random);
         }
         // A lock of no process is waited for, which takes the whole time.
         if (random() % 8 != 0) user.header().tail.lock.store(0);
@@ -97,11 +93,8 @@ TEST_F(HostileBroadcast, IsRepairedWithoutHarm) {
       user.make(10);
       const auto reader = user.reader();
       for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(user.put(i, i % 2 == 0), Attempt::done);
-      for (int i = 0; i < 40; ++i) {
-        const std::uint64_t value = random() % 2 == 0 ? random() : random() % 8;
-        const std::size_t words = (round % 2 == 0 ? 512 : user.bytes().size()) / 8;
-        std::memcpy(user.bytes().data() + random() % words * 8, &value, sizeof value);
-      }
+      const std::span<std::byte> bytes = user.bytes();
+      for (int i = 0; i < 40; ++i) user.damage(round % 2 == 0 ? bytes.first(512) : bytes, random);
       user.header().magic.store(kBroadcastMagic);
       user.header().tail.lock.store(user.session().slot() + 1u);
       ::kill(::getpid(), SIGKILL);

@@ -189,14 +189,11 @@ TEST_F(HostileCache, RandomWordsAreNotFatal) {
       for (std::uint64_t i = random() % 6; i < 6; ++i) {
         // The numbers, the records of tables, or anything.
         const std::uint64_t part = random() % 3;
-        const std::size_t begin = part == 1 ? offsetof(CacheHeader, records) : 0;
-        const std::size_t size = part == 0   ? offsetof(CacheHeader, label)
-                                 : part == 1 ? sizeof(CachePlace) * 4
-                                             : bytes.size();
-        const std::uint64_t kinds[] = {~std::uint64_t{0}, std::uint64_t{1} << random() % 64,
-                                       random() % 70, random(), 0x0000'0001'0000'0001};
-        const std::uint64_t value = kinds[random() % 5];
-        std::memcpy(bytes.data() + begin + random() % (size / 8) * 8, &value, sizeof value);
+        user.damage(part == 0 ? bytes.first(offsetof(CacheHeader, label))
+                    : part == 1
+                        ? bytes.subspan(offsetof(CacheHeader, records), sizeof(CachePlace) * 4)
+                        : bytes,
+                    random);
       }
       // A lock of no process is waited for, which takes the whole time.
       if (random() % 8 != 0) user.header().changes.lock.store(0);
@@ -216,11 +213,8 @@ TEST_F(HostileCache, IsRepairedWithoutHarm) {
       user.make();
       fill(user, 2 * kFull);
       CacheHeader& header = user.header();
-      for (int i = 0; i < 40; ++i) {
-        const std::uint64_t value = random() % 2 == 0 ? random() : random() % 8;
-        const std::size_t words = (round % 2 == 0 ? 512 : user.bytes().size()) / 8;
-        std::memcpy(user.bytes().data() + random() % words * 8, &value, sizeof value);
-      }
+      const std::span<std::byte> bytes = user.bytes();
+      for (int i = 0; i < 40; ++i) user.damage(round % 2 == 0 ? bytes.first(512) : bytes, random);
       const std::uint64_t places[] = {0,       1, kFull - 1, kFull, 3 * kFull, ~std::uint64_t{0},
                                       random()};
       header.change.store(CacheChange(places[random() % 7], random() % 2 == 0, random()).bits());

@@ -87,14 +87,9 @@ TEST_P(HostileQueue, RandomWordsAreNotFatal) {
       for (std::uint64_t i = random() % 6; i < 6; ++i) {
         const std::span<std::byte> target = random() % 4 == 0 ? second : first;
         // The head of the queue is its most frequent target.
-        const std::size_t size = random() % 2 == 0 ? std::size_t{640} : target.size();
+        const std::span<std::byte> part = random() % 2 == 0 ? target.first(640) : target;
         const bool states = user.queue().redelivers() && random() % 3 == 0;
-        const std::uint64_t kinds[] = {~std::uint64_t{0}, std::uint64_t{1} << random() % 64,
-                                       random() % 70, random(), 0x0000'0001'0000'0001};
-        const std::uint64_t value = kinds[random() % 5];
-        std::byte* at = states ? first.last(kStates).data() + random() % (kUsedStates / 8) * 8
-                               : target.data() + random() % (size / 8) * 8;
-        std::memcpy(at, &value, sizeof value);
+        user.damage(states ? first.last(kStates).first(kUsedStates) : part, random);
       }
       // A lock of no process is waited for, which takes the whole time.
       if (random() % 8 != 0) {

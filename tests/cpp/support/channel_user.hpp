@@ -4,6 +4,8 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <random>
+#include <span>
 
 #include "channel/channel_call.hpp"
 #include "os/clock.hpp"
@@ -34,6 +36,15 @@ class ChannelUser {
   void leave() {
     channel_.reset();
     block_.reset();
+  }
+
+  /// Writes one word somewhere, as another process may do: of those by which counts, numbers and
+  /// flags may be wrong.
+  static void damage(std::span<std::byte> bytes, std::mt19937_64& random) {
+    const std::uint64_t kinds[] = {~std::uint64_t{0}, std::uint64_t{1} << random() % 64,
+                                   random() % 70, random(), 0x0000'0001'0000'0001};
+    const std::uint64_t value = kinds[random() % 5];
+    std::memcpy(bytes.data() + random() % (bytes.size() / 8) * 8, &value, sizeof value);
   }
 
   /// Makes attempts on the channel until one is done or the time is over; returns the last result.
