@@ -25,7 +25,6 @@ from tests.cuda.segment import Part, Segment
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 BLOCKING, NON_BLOCKING = 0, 1
-INVALIDATED = 901
 
 
 def make_stream(kind: int = NON_BLOCKING) -> int:
@@ -48,9 +47,9 @@ class Captured:
 
 
 @contextmanager
-def capture(stream: int, mode: int = GLOBAL) -> Iterator[None]:
+def capture(stream: int) -> Iterator[None]:
     """Capture the stream; fails if something in the block has invalidated the capture."""
-    captured = Captured(stream, mode)
+    captured = Captured(stream)
     try:
         yield
     finally:

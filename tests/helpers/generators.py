@@ -15,7 +15,7 @@ dtypes = some.sampled_from(ALL)
 shapes = some.lists(some.integers(0, 4), max_size=4).map(tuple)
 
 
-def generated(examples: int = 100) -> Any:
+def generated(examples: int) -> Any:
     """Return settings for a test: no time limits, and nothing written to disk.
 
     The everyday tests have the same examples each time; `--hypothesis-profile=default` generates others.

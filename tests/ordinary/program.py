@@ -74,22 +74,20 @@ class Program:
         found = re.search(rf"^# {word}: (.+)$", self.text, flags=re.MULTILINE)
         return found and found[1]
 
-    def run_standard(self, method: str, timeout: float = 100) -> subprocess.CompletedProcess[str]:
+    def run_standard(self, method: str) -> subprocess.CompletedProcess[str]:
         """Run it with the standard library, which has no "server": with spawn in its place."""
-        return self._run(self.path, "spawn" if method == "server" else method, timeout)
+        return self._run(self.path, "spawn" if method == "server" else method)
 
-    def run_drop_in(
-        self, method: str, folder: Path, timeout: float = 100, *, executor: bool = False
-    ) -> subprocess.CompletedProcess[str]:
+    def run_drop_in(self, method: str, folder: Path, *, executor: bool) -> subprocess.CompletedProcess[str]:
         """Run it with its import changed, or also that of the executor; write that into the folder."""
         path = folder / self.path.name
         text = changed(self.text)
         path.write_text(_EXECUTOR.sub("from shmtensor.futures import", text) if executor else text)
-        return self._run(path, method, timeout)
+        return self._run(path, method)
 
     @staticmethod
-    def _run(path: Path, method: str, timeout: float) -> subprocess.CompletedProcess[str]:
-        return run_command([sys.executable, str(path), method], timeout=timeout)
+    def _run(path: Path, method: str) -> subprocess.CompletedProcess[str]:
+        return run_command([sys.executable, str(path), method], timeout=100)
 
 
 def changed(text: str) -> str:

@@ -141,9 +141,9 @@ class Checkpoints:
                 raise Violation(f"killed processes do not end: {left}")
             time.sleep(0.01)
 
-    def check_start(self, before: ProcessResources, timeout: float = 15.0) -> None:
+    def check_start(self, before: ProcessResources) -> None:
         """Check that nothing is left of the session, and that this process has no additional resources."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + 15
         while True:
             self.reap()
             problems = [

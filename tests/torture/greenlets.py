@@ -62,7 +62,7 @@ class SwitchingLetter:
         return _unpickle_letter, (Switch(), tuple(self.letter), Switch(self.fails))
 
 
-def run_interleaved(bodies: list[Callable[[], None]], rng: random.Random, ends_early: bool = False) -> int:
+def run_interleaved(bodies: list[Callable[[], None]], rng: random.Random, ends_early: bool) -> int:
     """Run each function in a greenlet of its own, in random order; return the number of switches.
 
     If it `ends_early`, greenlets are deleted where they are, which raises GreenletExit there.
