@@ -15,7 +15,7 @@ from bench.timing import alternate
 
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20, "64 MiB": 1 << 26, "1 GiB": 1 << 30}
 # Peers that copy the bytes through a pipe, or a ring of limited size, take seconds for a GiB.
-UP_TO_64_MIB = ("pickle", "faster-fifo", "joblib", "ray", "ray-graph", "vllm", "iceoryx2")
+UP_TO_64_MIB = ("pickle", "faster-fifo", "ray-graph", "vllm", "iceoryx2")
 KINDS = ("same", "fresh")
 BUDGET = 0.15  # seconds for one measurement
 

@@ -20,8 +20,6 @@ MOST = {
     "SharedMemory": 1_000,
     "torch-fd": 1_000,
     "torch-fs": 1_000,
-    "joblib": 1_000,
-    "ray": 1_000,
     "pickle": 10_000,
     "faster-fifo": 10_000,
 }

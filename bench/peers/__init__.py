@@ -93,8 +93,6 @@ PEERS: dict[str, tuple[str | None, str | None]] = {
     "torch-fd": ("torch_tensors", "torch"),
     "torch-fs": ("torch_tensors", "torch"),
     "faster-fifo": ("fifo", "faster_fifo"),
-    "joblib": ("joblib_memmap", "joblib"),
-    "ray": ("ray_store", "ray"),
     "ray-graph": ("ray_graph", "ray"),
     "vllm": ("vllm_queue", "vllm"),
     "iceoryx2": ("iceoryx", "iceoryx2"),

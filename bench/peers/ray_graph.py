@@ -16,9 +16,27 @@ from ray.dag import InputNode
 
 from bench.options import Options
 from bench.peers import Consumer, Peer
-from bench.peers.ray_store import running_ray
 
+STORE = 1 << 30  # bytes
 BUFFER = 65 << 20  # bytes of a channel: the largest message, so that none is made larger in a measurement
+
+
+@contextmanager
+def running_ray(options: Options) -> Iterator[None]:
+    """Start Ray on this machine; its own processes are not pinned."""
+    os.sched_setaffinity(0, options.processors)
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=STORE,
+        logging_level="error",
+        log_to_driver=False,
+    )
+    options.place(0)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 class Taker:
