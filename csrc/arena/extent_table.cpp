@@ -70,7 +70,7 @@ std::string ExtentTable::reserve(Run run, std::uint64_t needed) {
       reserved_ += size;
       // A window is not worth its address space only to be populated.
       std::byte* const data = segment_.data_if_mapped(Access::read_write, offset, size);
-      if (data != nullptr) populate(data, size, Access::read_write);
+      if (data != nullptr) populate(data, size);
       return {};
     }
   } catch (...) {

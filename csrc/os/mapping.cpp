@@ -10,8 +10,7 @@
 #include "base/align.hpp"
 #include "base/error.hpp"
 
-#if !defined(MADV_POPULATE_READ)
-#define MADV_POPULATE_READ 22
+#if !defined(MADV_POPULATE_WRITE)
 #define MADV_POPULATE_WRITE 23
 #endif
 #if !defined(MLOCK_ONFAULT)
@@ -118,12 +117,11 @@ Mapping Mapping::of_this_process(int flags, int descriptor, std::uint64_t offset
   return mapping;
 }
 
-bool populate(std::byte* start, std::uint64_t size, Access access) noexcept {
+bool populate(std::byte* start, std::uint64_t size) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(start);
   const std::uintptr_t first = align_down(address, page_size());
   const std::uintptr_t last = align_up(address + size, page_size());
-  return ::madvise(reinterpret_cast<void*>(first), last - first,
-                   access == Access::read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE) == 0;
+  return ::madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_WRITE) == 0;
 }
 
 }  // namespace shmtensor

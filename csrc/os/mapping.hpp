@@ -63,10 +63,10 @@ class Mapping {
 /// lockable memory ran out.
 [[nodiscard]] bool is_address_shortage(int code) noexcept;
 
-/// Fills the page tables of a mapped range and allocates pages that are holes (MADV_POPULATE_*,
-/// Linux 5.14). Returns false if the kernel does not support it or memory is short; then pages are
-/// allocated when they are touched.
-bool populate(std::byte* start, std::uint64_t size, Access access) noexcept;
+/// Fills the page tables of a writable range and allocates pages that are holes
+/// (MADV_POPULATE_WRITE, Linux 5.14). Returns false if the kernel does not support it or memory is
+/// short; then pages are allocated when they are touched.
+bool populate(std::byte* start, std::uint64_t size) noexcept;
 
 [[nodiscard]] std::uint64_t page_size() noexcept;
 

@@ -27,7 +27,7 @@ bool has_memfd() noexcept {
 
 bool has_populate() {
   const Mapping page = Mapping::anonymous(page_size());
-  return populate(page.data(), page_size(), Access::read_write);
+  return populate(page.data(), page_size());
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ TEST(Mapping, PopulateAllocatesHoles) {
   const Fd file = file_of(kMiB);
   const Mapping mapping = Mapping::of_file(file, 0, kMiB, Access::read_write);
   EXPECT_EQ(file_usage(file), 0u);
-  if (!populate(mapping.data() + 10, 2 * page_size(), Access::read_write)) {
+  if (!populate(mapping.data() + 10, 2 * page_size())) {
     GTEST_SKIP() << "the kernel is older than 5.14";
   }
   // From the page of the first byte to that of the last.
