@@ -194,11 +194,7 @@ class CacheBase:
 def new_cache_storage(max_bytes: int, label: bytes) -> Storage: ...
 def new_broadcast_storage(limit: int, max_bytes: int, on_full: str, label: bytes) -> Storage: ...
 def new_queue_storage(
-    limit: int,
-    max_bytes: int = 0,
-    counts_copies: bool = False,
-    redeliver: bool = False,
-    label: bytes = b"",
+    limit: int, max_bytes: int, counts_copies: bool, redeliver: bool, label: bytes
 ) -> Storage: ...
 def register_queue_exceptions(
     full: type[Exception], empty: type[Exception], shut_down: type[Exception], closed: type[Exception]

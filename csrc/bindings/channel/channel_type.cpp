@@ -146,8 +146,7 @@ void add_channels(py::module_& module) {
                           g_reader_properties, g_reader_members);
   add_channel<OpenLatest>(module, "shmtensor._core.LatestBase", g_latest_methods,
                           g_latest_properties, g_latest_members);
-  module.def("new_queue_storage", &new_queue_storage, py::arg("limit"), py::arg("max_bytes") = 0,
-             py::arg("counts_copies") = false, py::arg("redeliver") = false, py::arg("label") = "");
+  module.def("new_queue_storage", &new_queue_storage);
   module.def("new_broadcast_storage", &new_broadcast_storage);
   add_pipes(module);
   add_queue_exceptions(module);
