@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from multiprocessing.reduction import DupFd
 from pathlib import Path
@@ -113,6 +113,14 @@ def simulated_driver(tmp_path) -> Machine:
         "SHMTENSOR_SIM_PAGEABLE": "sync",
     }
     return machine
+
+
+@pytest.fixture
+def run_main(simulated_driver) -> Callable[..., None]:
+    """Run a function of a test's module as the main program of a process with the simulated driver."""
+    return lambda function, **options: simulated_driver.run_main(
+        function.__module__, function.__name__, **options
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)

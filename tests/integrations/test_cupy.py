@@ -13,18 +13,6 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 
-
-@pytest.fixture
-def run(simulated_driver):
-    """Run a function of this module in a new process."""
-
-    def run(function) -> None:
-        call = f"from {__name__} import {function.__name__} as f"
-        simulated_driver.run(f"{call}\nif __name__ == '__main__': f()")
-
-    return run
-
-
 VIEWS = (
     lambda array: array,
     lambda array: array[1],
@@ -63,8 +51,8 @@ def both_ways() -> None:
         assert (view.device.id, view.data.ptr) == (0, own.data_ptr())
 
 
-def test_kinds_of_arrays_are_shared_in_both_directions(run) -> None:
-    run(both_ways)
+def test_kinds_of_arrays_are_shared_in_both_directions(run_main) -> None:
+    run_main(both_ways)
 
 
 def memory_life() -> None:
@@ -93,8 +81,8 @@ def memory_life() -> None:
     del keep
 
 
-def test_memory_lives_as_long_as_its_users(run) -> None:
-    run(memory_life)
+def test_memory_lives_as_long_as_its_users(run_main) -> None:
+    run_main(memory_life)
 
 
 def pools() -> None:
@@ -110,8 +98,8 @@ def pools() -> None:
         st.asarray(array, copy=False)
 
 
-def test_array_of_a_stream_ordered_pool_is_copied(run) -> None:
-    run(pools)
+def test_array_of_a_stream_ordered_pool_is_copied(run_main) -> None:
+    run_main(pools)
 
 
 def order() -> None:
@@ -136,8 +124,8 @@ def order() -> None:
     pair.end()
 
 
-def test_work_of_a_stream_is_waited_for(run) -> None:
-    run(order)
+def test_work_of_a_stream_is_waited_for(run_main) -> None:
+    run_main(order)
 
 
 def graph_capture() -> None:
@@ -160,5 +148,5 @@ def graph_capture() -> None:
     assert view.get().tolist() == [0, 0, 0, 0]
 
 
-def test_captures_of_streams_are_respected(run) -> None:
-    run(graph_capture)
+def test_captures_of_streams_are_respected(run_main) -> None:
+    run_main(graph_capture)

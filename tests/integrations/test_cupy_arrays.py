@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import io
 import multiprocessing
@@ -24,14 +25,9 @@ BIG = 50_000  # elements of 4 bytes
 
 
 @pytest.fixture
-def run(simulated_driver):
+def run(run_main):
     """Run a function of this module in a new process, with the integration."""
-
-    def run(function, **env: str) -> None:
-        install = "import shmtensor as st; st.install('cupy')"
-        simulated_driver.run_main(__name__, function.__name__, first=install, **env)
-
-    return run
+    return functools.partial(run_main, first="import shmtensor as st; st.install('cupy')")
 
 
 def is_shared(array: Any) -> bool:

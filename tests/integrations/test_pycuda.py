@@ -17,11 +17,6 @@ from tests.integrations.cuda_clients.pycuda import Pycuda
 VALUES = np.arange(3 << 20, dtype="u1")  # has an allocation of its own
 
 
-def run_here(simulated_driver: Any, function: Callable[[], None]) -> None:
-    call = f"from {__name__} import {function.__name__} as f"
-    simulated_driver.run(f"{call}\nif __name__ == '__main__': f()")
-
-
 def in_a_thread(function: Callable[[], Any]) -> Any:
     """Return what the function returns in a thread that has ended."""
     results = []
@@ -57,8 +52,8 @@ def after_the_thread_has_ended() -> None:
     device.wait_until(lambda: frees() == before + 1, "the array")
 
 
-def test_array_is_freed_after_the_end_of_its_thread_and_reader(simulated_driver) -> None:
-    run_here(simulated_driver, after_the_thread_has_ended)
+def test_array_is_freed_after_the_end_of_its_thread_and_reader(run_main) -> None:
+    run_main(after_the_thread_has_ended)
 
 
 def of_detached_context() -> None:
@@ -74,5 +69,5 @@ def of_detached_context() -> None:
     device.wait_until(lambda: frees() == before + 1, "the other array")
 
 
-def test_array_of_detached_context_is_released_silently(simulated_driver) -> None:
-    run_here(simulated_driver, of_detached_context)
+def test_array_of_detached_context_is_released_silently(run_main) -> None:
+    run_main(of_detached_context)

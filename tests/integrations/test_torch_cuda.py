@@ -25,28 +25,18 @@ from tests.cuda.torch_tensors import (
 from tests.helpers.children import output, run_command
 
 
-@pytest.fixture
-def run(simulated_driver):
-    """Run a program of `torch_tensors`, `torch_weights` or this module, in a new process."""
-
-    def run(program, **env: str) -> None:
-        simulated_driver.run_main(program.__module__, program.__name__, **env)
-
-    return run
-
-
 @pytest.mark.parametrize(("module", "name"), PROGRAMS)
 def test_program(simulated_driver, module, name) -> None:
     simulated_driver.run_main(module, name)
 
 
-def test_batches_are_copied_where_the_driver_refuses(run) -> None:
-    run(torch_batches.copied_where_the_driver_refuses, SHMTENSOR_SIM_FAULTS="cuMemHostRegister_v2:0:2")
+def test_batches_are_copied_where_the_driver_refuses(run_main) -> None:
+    run_main(torch_batches.copied_where_the_driver_refuses, SHMTENSOR_SIM_FAULTS="cuMemHostRegister_v2:0:2")
 
 
 @pytest.mark.parametrize("program", [in_place, torch_weights.killed_trainer_in_place])
-def test_expandable_segments_are_shared_in_place(run, program) -> None:
-    run(program, PYTORCH_ALLOC_CONF="expandable_segments:True")
+def test_expandable_segments_are_shared_in_place(run_main, program) -> None:
+    run_main(program, PYTORCH_ALLOC_CONF="expandable_segments:True")
 
 
 def on_second_device() -> None:
@@ -61,8 +51,8 @@ def on_second_device() -> None:
     pair.end()
 
 
-def test_tensor_stays_on_its_device(run) -> None:
-    run(on_second_device, SHMTENSOR_SIM_DEVICES="2")
+def test_tensor_stays_on_its_device(run_main) -> None:
+    run_main(on_second_device, SHMTENSOR_SIM_DEVICES="2")
 
 
 def without_virtual_memory() -> None:
@@ -78,10 +68,10 @@ def without_virtual_memory() -> None:
     pair.end()
 
 
-def test_error_where_copies_cannot_be_shared(run, tmp_path) -> None:
+def test_error_where_copies_cannot_be_shared(run_main, tmp_path) -> None:
     (tmp_path / "libcuda.so.1").unlink()
     (tmp_path / "libcuda.so.1").symlink_to(SIMULATORS / "libcuda-bare.so.1")
-    run(without_virtual_memory)
+    run_main(without_virtual_memory)
 
 
 def not_exportable() -> None:
@@ -93,8 +83,8 @@ def not_exportable() -> None:
     assert is_shared(through_pickle(mine))
 
 
-def test_memory_that_cannot_be_shared_in_place_is_refused(run) -> None:
-    run(not_exportable, PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
+def test_memory_that_cannot_be_shared_in_place_is_refused(run_main) -> None:
+    run_main(not_exportable, PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
 
 
 def test_weights_of_the_gpu_report_leave_nothing(simulated_driver, tmp_path) -> None:
