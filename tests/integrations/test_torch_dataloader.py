@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -37,17 +37,6 @@ class Samples(Dataset):
             "view": torch.arange(12).view(3, 4).T[index % 4],
             "shared": st.full((2, 3), index, "i4"),
         }
-
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        info = get_worker_info()
-        for number in range(info.id, 10, info.num_workers):
-            yield torch.full((2, 2), number)
-
-
-def first(batch):
-    return batch[0]
 
 
 def stacked(batch):
@@ -92,29 +81,6 @@ def test_batches_arrive_in_shared_memory(name) -> None:
             assert tensor.numel() == 0 or st._core.storage_at(tensor.data_ptr(), tensor.nbytes) is not None
         batch["image"].mul_(2)
         assert batch["image"][-1, 0, 0, 0] == 2 * batch["nested"][0][0][-1]
-
-
-def test_torch_alone_gives_equal_batches() -> None:
-    class WithoutOurs(Samples):
-        def __getitem__(self, index):
-            sample = super().__getitem__(index)
-            sample["shared"] = torch.from_dlpack(sample["shared"])
-            return sample
-
-    loader = DataLoader(WithoutOurs(), batch_size=4, num_workers=1, multiprocessing_context="fork")
-    ours = [plain(batch) for batch in loader]
-    st.uninstall("torch")
-    assert [plain(batch) for batch in loader] == ours
-
-
-@pytest.mark.parametrize("persistent", [False, True])
-def test_epochs(persistent) -> None:
-    loader = DataLoader(
-        Stream(), batch_size=2, num_workers=2, persistent_workers=persistent, multiprocessing_context="fork"
-    )
-    for _ in range(3):
-        assert sorted(torch.cat(list(loader))[:, 0, 0].tolist()) == list(range(10))
-    del loader
 
 
 class Rows(Dataset):
