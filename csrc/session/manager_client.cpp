@@ -30,7 +30,9 @@ ManagerClient::ManagerClient(Connection connection, const SessionMemory& memory,
       member_(member),
       incarnation_(incarnation),
       arenas_(arenas),
-      program_(std::move(program)) {}
+      program_(std::move(program)) {
+  notices_.reserve(kMostNotices);
+}
 
 void ManagerClient::throw_connection_closed(const SessionId& id) {
   throw SessionError(
@@ -136,11 +138,14 @@ void ManagerClient::register_again(const Arena& arena) {
   }
 }
 
-void ManagerClient::leave(const Notice& notice) {
+void ManagerClient::leave(const Notice& notice) noexcept {
   {
     const LockGuard guard(notices_lock_);
-    // Of the same queue there may be many.
-    if (notices_.empty() || notices_.back() != notice) notices_.push_back(notice);
+    if (notices_.size() == kMostNotices) {
+      static_cast<void>(memory_.postpone_free());  // the others are sent after this mark
+    } else if (notices_.empty() || notices_.back() != notice) {  // of a queue there may be many
+      notices_.push_back(notice);
+    }
   }
   send_notices();
 }

@@ -1,6 +1,7 @@
 // What a process asks of, and reports to, the manager of its session.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class ManagerClient final : public cuda::ChunkKeeper, public DrainRequests {
 
   /// How often a request, or a process that joins, tries.
   static constexpr int kAttempts = 5;
+  /// Notices that wait for the connection. In place of more, the manager tries to free all blocks.
+  static constexpr std::size_t kMostNotices = 64;
   [[noreturn]] static void throw_connection_closed(const SessionId& id);
 
   [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
@@ -104,7 +107,7 @@ class ManagerClient final : public cuda::ChunkKeeper, public DrainRequests {
   void reconnect() REQUIRES(mutex_);
   void register_again(const Arena& arena) REQUIRES(mutex_);
   /// Sends the notice, or leaves it to the thread that uses the connection. Never waits.
-  void leave(const Notice& notice);
+  void leave(const Notice& notice) noexcept;
   void send_notices() noexcept;
   [[nodiscard]] bool has_notices() noexcept;
   void send_notices_locked() noexcept REQUIRES(mutex_);
@@ -118,7 +121,7 @@ class ManagerClient final : public cuda::ChunkKeeper, public DrainRequests {
   const std::string program_;
 
   SpinLock notices_lock_;
-  std::vector<Notice> notices_ GUARDED_BY(notices_lock_);
+  std::vector<Notice> notices_ GUARDED_BY(notices_lock_);  // its memory is reserved
 };
 
 }  // namespace shmtensor

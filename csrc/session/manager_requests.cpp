@@ -1,12 +1,10 @@
 // The requests to the manager, one after the other.
 #include <chrono>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/report.hpp"
 #include "os/limits.hpp"
 #include "session/manager_client.hpp"
 
@@ -76,22 +74,13 @@ ReadyPipe ManagerClient::ready_pipe(const WatchedQueue& queue) {
 }
 
 void ManagerClient::wake_watchers(const WatchedQueue& queue) noexcept {
-  try {
-    leave({.kind = MessageKind::wake_watchers, .block = queue});
-  } catch (const std::bad_alloc&) {
-    report("no memory is left to wake those that watch a queue");
-  }
+  leave({.kind = MessageKind::wake_watchers, .block = queue});
 }
 
 // A release may run with the GIL held and does not wait for the connection. If this process is
-// killed before the notice is sent, or has no memory for it, the manager finds the block in its
-// next sweep.
+// killed before the notice is sent, the manager finds the block in its next sweep.
 void ManagerClient::drain(ArenaNumber arena, BlockNumber block) noexcept {
-  try {
-    leave({.kind = MessageKind::drain, .block = {.arena = arena, .block = block}});
-  } catch (const std::bad_alloc&) {
-    static_cast<void>(memory_.postpone_free());
-  }
+  leave({.kind = MessageKind::drain, .block = {.arena = arena, .block = block}});
 }
 
 void ManagerClient::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,

@@ -112,6 +112,7 @@ class Actor:
         if order == COLLECT:
             st.gc(older_than=0)
         _core.ensure_managers()  # a running manager must notice dead processes
+        st.stats()  # a request, with which it frees what processes short of address space have left
         held = {(storage.data_ptr(), storage.nbytes) for storage in self.storages()}
         self.state.report(sorted(held), self.exact, self.is_forked)
         return True

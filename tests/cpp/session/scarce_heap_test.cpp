@@ -5,6 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "arena/block_word.hpp"
+#include "arena/ticket_record.hpp"
 #include "session/session.hpp"
 #include "support/server.hpp"
 
@@ -70,6 +77,30 @@ TEST_F(ScarceSession, MissesItsManager) {
     const testing::ScarceHeap heap(left);
     session_->manager().ensure();
   }
+}
+
+// Regression: a block that contains tickets stayed until any process made its next request.
+TEST_F(ScarceSession, LetsTheManagerEmptyBlocks) {
+  std::vector<Block> blocks(2 * ManagerClient::kMostNotices);
+  for (Block& block : blocks) {
+    block = allocate(std::byte{0});
+    std::ranges::fill(block.arena->bytes(block.number, Access::read_write), std::byte{0});
+    block.arena->set_contents(block.number,
+                              {.kind = TicketContents::Kind::message, .stride = 32, .count = 1});
+  }
+  {
+    // As many as a thread leaves while another one has the connection.
+    const ManagerClient::Guard connection(session_->manager());
+    std::thread([&] {
+      const testing::ScarceHeap heap(0);
+      for (const Block& block : blocks) block.arena->release(block.number);
+    }).join();
+  }
+  EXPECT_TRUE(testing::eventually([&] {
+    return std::ranges::all_of(blocks, [](const Block& block) {
+      return BlockWord(block.arena->segment().record(block.number).word.load()).is_free();
+    });
+  }));
 }
 
 }  // namespace
