@@ -12,5 +12,5 @@ from tests.helpers.children import output, run_command
 @pytest.mark.thorough
 def test_storm_of_kills() -> None:
     """In a program of its own, whose manager is killed, too."""
-    result = run_command([sys.executable, "-m", "tests.locks.storm", "1000"])
-    assert output(result).startswith("1000 killed")
+    result = run_command([sys.executable, "-m", "tests.locks.storm", "500"])
+    assert output(result).startswith("500 killed")
