@@ -218,7 +218,6 @@ def test_commands_write_to_a_pipe(words, alone) -> None:
     assert not done.stderr
 
 
-@pytest.mark.thorough
 def run_into(stdout, words, buffered, alone) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "shmtensor", *words],
@@ -231,6 +230,7 @@ def run_into(stdout, words, buffered, alone) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", [["ls"], ["doctor"], ["doctor", "--json"], ["top"], ["--help"]])
 @pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
 def test_broken_pipe_on_stdout_is_silent(words, buffered, alone) -> None:

@@ -79,17 +79,22 @@ def test_cancelled_task_does_not_have_it_in_a_loop_that_stops(kind: Any) -> None
     loop.close()
 
 
+async def kill_owner_for_which_a_task_waits(lock: st.Lock) -> tuple[asyncio.Task[bool], int]:
+    """Return the task, and the pid of the owner."""
+    with holder(lock, acquire) as process:
+        task = asyncio.create_task(lock.aacquire())
+        await asyncio.sleep(0.01)
+        return task, kill(process)
+
+
 def test_cancelled_task_leaves_a_death_to_the_next_owner() -> None:
     async def main() -> None:
         lock = st.Lock()
-        with holder(lock, acquire) as process:
-            task = asyncio.create_task(lock.aacquire())
-            await asyncio.sleep(0.01)
-            pid = kill(process)
-            until(no_thread_waits)  # it has the lock; the task does not know
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+        task, pid = await kill_owner_for_which_a_task_waits(lock)
+        until(no_thread_waits)  # it has the lock; the task does not know
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         with pytest.raises(st.OwnerDied) as raised:
             lock.acquire(block=False)
         assert raised.value.pid == pid
@@ -115,12 +120,9 @@ def test_task_that_waited_may_notify() -> None:
 def test_task_is_told_of_a_death() -> None:
     async def main() -> None:
         lock = st.Lock()
-        with holder(lock, acquire) as process:
-            task = asyncio.create_task(lock.aacquire())
-            await asyncio.sleep(0.01)
-            pid = kill(process)
-            with pytest.raises(st.OwnerDied) as raised:
-                await asyncio.wait_for(task, 60)
+        task, pid = await kill_owner_for_which_a_task_waits(lock)
+        with pytest.raises(st.OwnerDied) as raised:
+            await asyncio.wait_for(task, 60)
         assert raised.value.pid == pid
         assert lock.locked()
         lock.release()
