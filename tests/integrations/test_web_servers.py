@@ -61,6 +61,19 @@ def ask(path: str, url: str = "/nearest/7") -> Any:
         connection.close()
 
 
+def first_answer(path: str, url: str = "/nearest/7") -> Any:
+    """Ask until the server answers: its socket has a name some time before the server listens."""
+    found: list[Any] = []
+
+    def answered() -> bool:
+        with suppress(OSError, http.client.HTTPException):
+            found.append(ask(path, url))
+        return bool(found)
+
+    wait_until(answered, 60, "the first answer")
+    return found[0]
+
+
 def answers(path: str, workers: int) -> tuple[set[int], set[int]]:
     """Ask until that many workers have answered; return their pids and those that loaded their models."""
     pids: set[int] = set()
@@ -139,17 +152,10 @@ def serve_until_killed(server: list[str], path: str, env: dict[str, str]) -> tup
     Path(path).unlink(missing_ok=True)  # with several workers, uvicorn refuses that of a killed server
     begin = time.monotonic()
     with serve(server, path, **env) as master:
-        found: list[Any] = []
-
-        def answered() -> bool:
-            with suppress(OSError, http.client.HTTPException):
-                found.append(ask(path))
-            return bool(found)
-
-        wait_until(answered, 60, "the first answer")
+        answer = first_answer(path)
         print(f"answered after {time.monotonic() - begin:.2f} s")
         os.killpg(master.pid, signal.SIGKILL)
-    return found[0], Path(f"{path}.log").read_text()
+    return answer, Path(f"{path}.log").read_text()
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -170,7 +176,7 @@ def test_workers_share_a_limit(preload, tmp_path) -> None:
     """As many workers as there are units are killed with one; the requests of the others go on."""
     path, programs = str(tmp_path / "socket"), Path(__file__).with_name("programs")
     with serve([*RATE_LIMITED, *preload], path, programs), ThreadPoolExecutor(8) as threads:
-        wait_until(lambda: Path(path).exists(), 30, "the socket")
+        assert first_answer(path, "/") == 1
         assert list(threads.map(ask, [path] * 40, ["/"] * 40))[-1] == 2
         for _ in range(2):
             with pytest.raises((OSError, http.client.HTTPException)):
