@@ -11,9 +11,11 @@
 namespace shmtensor {
 namespace {
 
-// Processes that look for memory simultaneously find the same. Each takes this part of it in a step
-// and looks again, so that many together do not take more than there is.
-constexpr std::uint64_t kSharers = 8;
+// Processes that look for memory simultaneously find the same, and one that is preempted then takes
+// what others have taken meanwhile. So each takes a small part of it in a step and looks again:
+// what several take beyond the memory fits into the reserve of available_memory().
+constexpr std::uint64_t kSteps = 64;
+constexpr std::uint64_t kSmallestStep = kMiB / 2;
 
 std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_milliseconds()); }
 
@@ -86,8 +88,8 @@ std::string ExtentTable::reserve(Run run, std::uint64_t needed) {
 std::string ExtentTable::create(const Fd& file, std::uint64_t offset, std::uint64_t size,
                                 AvailableMemory available) const {
   for (std::uint64_t left = size;;) {
-    const std::uint64_t part = align_down(available.bytes / kSharers, kExtent);
-    const std::uint64_t step = std::min(std::max(part, kExtent), left);
+    const std::uint64_t part = align_down(available.bytes / kSteps, kSmallestStep);
+    const std::uint64_t step = std::min(std::max(part, kSmallestStep), left);
     if (!reserve_pages(file, segment_.layout().data() + offset + size - left, step)) {
       return refused_by_kernel(segment_.strategy());
     }
