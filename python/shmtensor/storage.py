@@ -103,7 +103,7 @@ class Storage(_core.StorageBase):
         ValueError
             If `nbytes` is not positive, or a file that is read into private memory is smaller.
         """
-        place = os.path.join(os.getcwd(), path)
+        place = os.path.join(os.getcwd(), os.fsdecode(path))
         size = None if nbytes is None else check_size(nbytes, "nbytes", 1)
         if not shared:
             with open(place, "rb") as file:

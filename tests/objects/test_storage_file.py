@@ -146,6 +146,14 @@ def test_paths_of_any_type_are_accepted(tmp_path) -> None:
         assert storage.filename == str(path)
         assert repr(name)[1:-1] in repr(storage)
         assert path.stat().st_size == 4
+        assert st.Storage.from_file(os.fsencode(path)) is storage
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_null_character_does_not_end_a_path(tmp_path, shared) -> None:
+    with pytest.raises(ValueError, match="null"):
+        st.Storage.from_file(tmp_path / "other\0name", shared, 4)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -139,6 +139,7 @@ py::object borrow_storage(const py::object& exporter) {
 }
 
 py::object storage_from_file(const std::string& path, std::uint64_t size, bool read_only) {
+  if (path.find('\0') != std::string::npos) throw py::value_error("a path has no null characters");
   auto keeper = std::make_unique<FileBacking>();
   keeper->path = path;
   {
