@@ -164,6 +164,9 @@ def once(
         Once in a process that another Python program has executed beside others, and that has no named
         session: the others have sessions of their own, and build again. Set ``SHMTENSOR_SESSION``.
     """
+    if not callable(build):  # before a failure would be published
+        msg = f"build must be a function, not {build!r:.60}"
+        raise TypeError(msg)
     number = _number(name, make=True)
     seconds = kept_seconds(name, keep)
     wait = _Wait(timeout)

@@ -125,6 +125,12 @@ def test_timeout_that_is_not_a_number_ends() -> None:
             function("no", timeout="5")
 
 
+def test_what_is_no_function_fails_for_its_caller_only() -> None:
+    with pytest.raises(TypeError, match=r"build must be a function, not \[1\]"):
+        st.once("no function", [1])
+    assert st.once("no function", int) == 0
+
+
 def test_unpicklable_object_is_not_published() -> None:
     with assert_no_leaks():
         with pytest.raises(Exception, match="pickle"):
