@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 
 import pytest
@@ -17,8 +18,9 @@ from tests.helpers.queues import take
 def test_strategy_functions() -> None:
     assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
     assert mp.get_sharing_strategy() == "file_descriptor"
-    with pytest.raises(ValueError, match="'nonsense'"):
-        mp.set_sharing_strategy("nonsense")
+    for bad in ("nonsense", None, 1, "\ud800"):
+        with pytest.raises(ValueError, match=re.escape(f"unknown sharing strategy {bad!r}; there are")):
+            mp.set_sharing_strategy(bad)
     assert mp.get_sharing_strategy() == "file_descriptor"
 
 

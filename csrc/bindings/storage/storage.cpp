@@ -158,12 +158,12 @@ py::object storage_from_file(const std::string& path, std::uint64_t size, bool r
   return object;
 }
 
-void set_default_strategy(const std::string& name) {
+void set_default_strategy(const py::object& name) {
   for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
-    if (name == name_of(strategy)) return g_strategy.store(strategy);
+    if (name.equal(py::str(name_of(strategy)))) return g_strategy.store(strategy);
   }
-  throw py::value_error("unknown sharing strategy '" + name +
-                        "'; there are 'file_descriptor' and 'file_system'");
+  throw py::value_error("unknown sharing strategy " + std::string(py::repr(name)) +
+                        "; there are 'file_descriptor' and 'file_system'");
 }
 
 py::tuple file_identity(const py::object& object) {
@@ -214,7 +214,9 @@ void add_storage(py::module_& module) {
   module.def("place_of", &place_of);
   module.def("default_strategy", [] { return name_of(default_strategy()); });
   module.def("set_default_strategy", &set_default_strategy);
-  if (const char* name = std::getenv("SHMTENSOR_SHARING_STRATEGY")) set_default_strategy(name);
+  if (const char* name = std::getenv("SHMTENSOR_SHARING_STRATEGY")) {
+    set_default_strategy(py::str(name));
+  }
 }
 
 }  // namespace shmtensor::python
