@@ -91,10 +91,12 @@ def test_value_and_its_limits() -> None:
     for _ in range(5):
         assert semaphore.acquire(False)
     assert semaphore.locked()
-    with pytest.raises(ValueError, match="released too many times"):
-        semaphore.release(2**31)
-    with pytest.raises(ValueError, match="one or more"):
-        semaphore.release(0)
+    for units in (2**31, 2**70):
+        with pytest.raises(ValueError, match="released too many times"):
+            semaphore.release(units)
+    for units in (0, -(2**70)):
+        with pytest.raises(ValueError, match="one or more"):
+            semaphore.release(units)
     with pytest.raises(ValueError, match="value must be"):
         st.Semaphore(-1)
     bounded = st.BoundedSemaphore(2)
@@ -256,7 +258,7 @@ def test_notifications_are_exact() -> None:
     with condition:
         assert len(woken) == 2
         condition.notify(0)
-        condition.notify_all()
+        condition.notify(2**70)
     for thread in threads:
         thread.join()
     assert sorted(woken) == list(range(6))

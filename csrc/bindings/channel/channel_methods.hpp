@@ -29,8 +29,9 @@ inline constexpr int kWithNames = METH_FASTCALL | METH_KEYWORDS;
   return to_bool(block, true) ? to_patience(self, timeout) : Patience(0);
 }
 
+/// An integer; of more than 63 bits, the nearest one.
 [[nodiscard]] inline Py_ssize_t to_number(PyObject* object) {
-  const Py_ssize_t number = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+  const Py_ssize_t number = PyNumber_AsSsize_t(object, nullptr);
   if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
   return number;
 }
