@@ -29,12 +29,14 @@ def arange(*range_: Any, dtype: npt.DTypeLike | None = None) -> Tensor:
 
 
 @overload
-def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: None = None) -> Tensor: ...
+def concatenate(arrays: Sequence[npt.ArrayLike], axis: int | None = 0, out: None = None) -> Tensor: ...
 @overload
-def concatenate(arrays: Sequence[npt.ArrayLike], axis: int, out: Out) -> Out: ...
+def concatenate(arrays: Sequence[npt.ArrayLike], axis: int | None, out: Out) -> Out: ...
 @overload
-def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0, *, out: Out) -> Out: ...
-def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: Tensor | Array | None = None) -> Any:
+def concatenate(arrays: Sequence[npt.ArrayLike], axis: int | None = 0, *, out: Out) -> Out: ...
+def concatenate(
+    arrays: Sequence[npt.ArrayLike], axis: int | None = 0, out: Tensor | Array | None = None
+) -> Any:
     """Join arrays along an axis, each copied once, into shared memory.
 
     Parameters
@@ -42,7 +44,7 @@ def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: Tensor | Ar
     arrays
         Tensors in host memory, or anything that `numpy.asarray` accepts.
     axis
-        An axis of the arrays.
+        An axis of the arrays; None: all elements along one axis.
     out
         Where the result is stored instead of in a new tensor.
 
@@ -84,22 +86,24 @@ def stack(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: Tensor | Array | 
 def _compose(
     function: Callable[..., Array],
     arrays: Sequence[npt.ArrayLike],
-    axis: int,
+    axis: int | None,
     out: Tensor | Array | None,
-    shape_of: Callable[[list[Array], int], tuple[int, ...]],
+    shape_of: Callable[[list[Array], Any], tuple[int, ...]],
 ) -> Any:
     parts = [np.asarray(array) for array in arrays]
     if out is None:
         try:
             shape = shape_of(parts, axis)
-        except IndexError:  # NumPy's error is better
+        except (IndexError, TypeError):  # NumPy's error is better
             shape = ()
         out = empty(shape, np.result_type(*parts) if parts else None)
     function(parts, axis, out=out.numpy() if isinstance(out, Tensor) else out)
     return out
 
 
-def _joined_shape(parts: list[Array], axis: int) -> tuple[int, ...]:
+def _joined_shape(parts: list[Array], axis: int | None) -> tuple[int, ...]:
+    if axis is None:
+        return (sum(part.size for part in parts),)
     shape = list(parts[0].shape)
     shape[axis] = sum(part.shape[axis] for part in parts)
     return tuple(shape)

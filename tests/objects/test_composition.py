@@ -32,6 +32,11 @@ def test_joined_arrays_equal_numpys(name, axis) -> None:
     check(ours(([[1, 2]], [[3.5, 4]]), axis), numpys(([[1, 2]], [[3.5, 4]]), axis))
 
 
+def test_arrays_are_flattened_without_an_axis() -> None:
+    parts = [*PARTS, np.array(5, "i2")]
+    check(st.concatenate(parts, None), np.concatenate(parts, None))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_out_is_written_and_returned(name) -> None:
     expected = getattr(np, name)(PARTS)
@@ -42,7 +47,7 @@ def test_out_is_written_and_returned(name) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("parts", [[], [[1], [[2]]], [[1, 2], [3]], [1, 2]], ids=str)
-@pytest.mark.parametrize("axis", [0, 2, -3])
+@pytest.mark.parametrize("axis", [0, 2, -3, None, 0.5])
 def test_errors_are_numpys(name, parts, axis) -> None:
     before = live_resources()
     outcomes = [outcome(getattr(module, name), parts, axis) for module in (np, st)]
