@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 NO_LIMIT = 2**62  # bytes: from this number on, the limit of a queue is none
-_LARGEST = 2**63 - 1  # bytes
+_LARGEST = 2**63 - 1  # of a size in bytes, and of the extension's integers
 
 
 def check_number(name: str, value: Number) -> Number:
@@ -43,26 +43,27 @@ def check_range(name: str, value: Number, low: int, high: float = math.inf) -> N
     """
     if low <= check_number(name, value) <= high:
         return value
-    limits = f"at least {low}" if high == math.inf else f"from {low} to {high}"
+    limits = f"at least {low}" if high >= _LARGEST and not value > high else f"from {low} to {high}"
     msg = f"{name} must be {limits}, not {value}"
     raise ValueError(msg)
 
 
-def check_size(value: SupportsIndex, name: str, least: int = 0) -> int:
-    """Return the number of bytes that the parameter `name` gives.
+def check_integer(name: str, value: SupportsIndex, low: int = -_LARGEST, high: int = _LARGEST) -> int:
+    """Return the integer that the parameter `name` gives.
 
     Raises
     ------
     TypeError
         If the value is not an integer.
     ValueError
-        If the value is less than `least`, or too large for a size.
+        If it is not from `low` to `high`.
     """
     try:
-        return check_range(name, operator.index(value), least, _LARGEST)
+        number = operator.index(value)
     except TypeError:
-        msg = f"{name} must be an integer: {value!r}"
+        msg = f"{name} must be an integer, not {value!r}"
         raise TypeError(msg) from None
+    return check_range(name, number, low, high)
 
 
 def check_limit(value: SupportsIndex | None, name: str) -> int:
@@ -71,9 +72,9 @@ def check_limit(value: SupportsIndex | None, name: str) -> int:
     Raises
     ------
     TypeError, ValueError
-        As `check_size`, or if the value is 0.
+        As `check_integer`, from 1 on.
     """
-    return 0 if value is None else check_size(value, name, 1)
+    return 0 if value is None else check_integer(name, value, 1)
 
 
 def device_number(device: str) -> int:

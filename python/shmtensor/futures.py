@@ -16,6 +16,7 @@ from functools import partial
 from multiprocessing import process, util
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shmtensor._values import check_integer
 from shmtensor.multiprocessing import errors
 from shmtensor.multiprocessing._pool import worker
 from shmtensor.multiprocessing._pool.naming import name_of
@@ -120,17 +121,14 @@ class ProcessPoolExecutor(futures.Executor):
         *,
         max_tasks_per_child: int | None = None,
     ) -> None:
-        if max_workers is not None and max_workers <= 0:
+        if max_workers is not None and (max_workers := check_integer("max_workers", max_workers)) <= 0:
             msg = "max_workers must be greater than 0"
             raise ValueError(msg)
         if initializer is not None and not callable(initializer):
             msg = "initializer must be a callable"
             raise TypeError(msg)
-        if max_tasks_per_child is not None and (
-            not isinstance(max_tasks_per_child, int) or max_tasks_per_child <= 0
-        ):
-            msg = "max_tasks_per_child must be a positive int or None"
-            raise ValueError(msg)
+        if max_tasks_per_child is not None:
+            max_tasks_per_child = check_integer("max_tasks_per_child", max_tasks_per_child, 1)
         self._max_workers = max_workers or os.cpu_count() or 1
         if mp_context is not None and not isinstance(mp_context, SharingContext):
             mp_context = default_context.get_context(mp_context.get_start_method())

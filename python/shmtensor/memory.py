@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shmtensor._procfs import children
+from shmtensor._values import check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,7 +77,7 @@ def process_memory(pid: int | None = None) -> ProcessMemory:
     PermissionError
         If it belongs to another user.
     """
-    number = os.getpid() if pid is None else pid
+    number = os.getpid() if pid is None else check_integer("pid", pid)
     try:
         text = Path(f"/proc/{number}/smaps").read_bytes()
     except FileNotFoundError:

@@ -6,7 +6,7 @@ from typing import Any, TypedDict, cast
 
 import shmtensor._core as _core
 from shmtensor._sync.kept import release_kept
-from shmtensor._values import check_range, check_size
+from shmtensor._values import check_integer, check_range
 
 __all__ = ["Stats", "gc", "set_limit", "stats"]
 
@@ -101,7 +101,7 @@ def gc(older_than: float | None = None) -> int:
     release_kept()
     if older_than is None:
         return _core.gc(float("inf"))  # no message reaches this age
-    return _core.gc(check_range("older_than", older_than, 0))
+    return _core.gc(float(check_range("older_than", older_than, 0)))
 
 
 def set_limit(max_bytes: int | None) -> None:
@@ -115,4 +115,4 @@ def set_limit(max_bytes: int | None) -> None:
     max_bytes
         Bytes over all arenas of this process, in steps of 2 MiB; None for no limit.
     """
-    _core.set_limit(_core.UNLIMITED if max_bytes is None else check_size(max_bytes, "max_bytes"))
+    _core.set_limit(_core.UNLIMITED if max_bytes is None else check_integer("max_bytes", max_bytes, 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import pickle
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -10,7 +9,7 @@ from weakref import WeakValueDictionary
 
 import shmtensor._core as _core
 from shmtensor._fork import RenewedLock
-from shmtensor._values import check_range, check_size, device_number
+from shmtensor._values import check_integer, device_number
 from shmtensor.errors import StaleHandleError
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Storage(_core.StorageBase):
 
     def __new__(cls, nbytes: SupportsIndex, device: str = "cpu") -> Self:
         number = device_number(device)
-        size = check_size(nbytes, "nbytes")
+        size = check_integer("nbytes", nbytes, 0)
         made: Any = (
             _core.new_storage(size, False) if number < 0 else _core.cuda_new_storage(size, number, False)
         )
@@ -104,7 +103,7 @@ class Storage(_core.StorageBase):
             If `nbytes` is not positive, or a file that is read into private memory is smaller.
         """
         place = os.path.join(os.getcwd(), os.fsdecode(path))
-        size = None if nbytes is None else check_size(nbytes, "nbytes", 1)
+        size = None if nbytes is None else check_integer("nbytes", nbytes, 1)
         if not shared:
             with open(place, "rb") as file:
                 content = bytearray(file.read(-1 if size is None else size))
@@ -159,7 +158,7 @@ class Storage(_core.StorageBase):
         ValueError
             If `value` is not in that range, or this storage is read-only.
         """
-        byte = check_range("value", operator.index(value), 0, 255)
+        byte = check_integer("value", value, 0, 255)
         _backend_of(self).fill(_bytes(self), byte)
         return self
 

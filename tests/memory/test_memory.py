@@ -103,6 +103,8 @@ def test_monitor_follows_process_tree_and_removes_exited() -> None:
     assert set(named.measure()) == {os.getpid()}
     with pytest.raises(ProcessLookupError, match=f"no process {child.pid}"):
         memory.process_memory(child.pid)
+    with pytest.raises(TypeError, match="pid must be an integer, not <Popen"):
+        memory.MemoryMonitor([child]).measure()
 
 
 @pytest.fixture(scope="module")

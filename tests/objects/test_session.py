@@ -119,6 +119,11 @@ def test_gc_rejects_invalid_age(age, kind) -> None:
         st.gc(age)
 
 
+def test_gc_names_an_age_that_is_no_float() -> None:
+    with pytest.raises(OverflowError, match="too large to convert to float"):
+        st.gc(2**2000)
+
+
 def test_gc_returns_idle_memory_to_the_system() -> None:
     program = """
         import shmtensor as st

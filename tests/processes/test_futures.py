@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import multiprocessing as std
 import os
 import signal
 import sys
@@ -130,6 +131,8 @@ def test_initializers_and_replaced_workers(make: Make) -> None:
     ("arguments", "error"),
     [
         ({"max_workers": 0}, ValueError),
+        ({"max_workers": 1.5}, TypeError),
+        ({"max_tasks_per_child": 1.5, "mp_context": std.get_context("spawn")}, TypeError),
         ({"initializer": 5}, TypeError),
     ],
 )
@@ -139,6 +142,11 @@ def test_wrong_arguments_are_refused(arguments, error) -> None:
             kind(**arguments)
     with pytest.raises(ValueError, match="max_tasks_per_child"):
         ProcessPoolExecutor(1, max_tasks_per_child=0)
+
+
+def test_numbers_may_be_of_numpy() -> None:
+    with ProcessPoolExecutor(np.int64(1), max_tasks_per_child=np.int64(1)) as executor:
+        assert list(executor.map(abs, [-1, -2])) == [1, 2]
 
 
 async def run_some(executor: futures.Executor) -> list[int]:

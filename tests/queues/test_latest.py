@@ -79,10 +79,14 @@ def test_waiting_for_a_newer_one() -> None:
     assert latest.get(after=latest.received, timeout=SECONDS) == "new"
     timer.join()
     assert latest.get(after=0) is latest.get(after=-5) is latest.get()
+    assert latest.get(after=np.int64(0)) == "new"
+    with pytest.raises(TimeoutError, match="after version 1 "):
+        latest.get(after=np.int64(1), timeout=0)
     with pytest.raises(TimeoutError):
         latest.get(after=5, timeout=0)
-    with pytest.raises(TypeError):
-        latest.get(after="x")
+    for bad in ("x", 1.5):
+        with pytest.raises(TypeError, match="after must be an integer"):
+            latest.get(after=bad)
     with pytest.raises(ValueError, match="timeout"):
         latest.get(after=1, timeout=-1)
 

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import pickle
 import queue
+import re
 import threading
 import time
 
@@ -102,10 +103,26 @@ def test_negative_size_is_refused(size: int) -> None:
         st.Queue(size)
 
 
+def test_numbers_of_any_size() -> None:
+    with pytest.raises(ValueError, match="maxsize must be from 0 to 9223372036854775807, not 1180591620717"):
+        st.Queue(2**70)
+    q = st.Queue(np.uint8(3))
+    assert q.maxsize == 3
+    q.put(1)
+    assert q.get_many(2**70) == [1]
+    with pytest.raises(ValueError, match="most"):
+        q.get_many(-(2**70))
+
+
+@pytest.mark.parametrize("size", ["3", 1.5, None, np.float64(3)], ids=repr)
+def test_size_that_is_no_integer_is_named(size) -> None:
+    for make in (st.Queue, st.Broadcast):
+        with pytest.raises(TypeError, match=re.escape(f"maxsize must be an integer, not {size!r}")):
+            make(size)
+
+
 def test_wrong_arguments_are_type_errors() -> None:
     q = st.Queue()
-    with pytest.raises(TypeError):
-        st.Queue("3")
     with pytest.raises(TypeError, match="missing required argument: 'item'"):
         q.put()
     with pytest.raises(TypeError, match="unexpected keyword argument 'wait'"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal, SupportsIndex, get_args
 
 import shmtensor._core as _core
@@ -10,7 +9,7 @@ import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the p
 from shmtensor._by_handle import SentByHandle
 from shmtensor._queue.channel import Item, Readable, Writable
 from shmtensor._queue.labels import label_or_place
-from shmtensor._values import check_limit, check_range
+from shmtensor._values import check_integer, check_limit
 
 OnFull = Literal["block", "drop_oldest", "raise"]
 
@@ -73,7 +72,7 @@ class Broadcast(SentByHandle, Writable[Item], _core.BroadcastBase):
         max_bytes: SupportsIndex | None = None,
         label: str | None = None,
     ) -> None:
-        size = check_range("maxsize", operator.index(maxsize), 1, _MOST)
+        size = check_integer("maxsize", maxsize, 1, _MOST)
         if on_full not in get_args(OnFull):
             raise ValueError(
                 f"on_full must be one of {', '.join(map(repr, get_args(OnFull)))}, not {on_full!r}"

@@ -14,6 +14,7 @@ from shmtensor._by_handle import SentByHandle
 from shmtensor._queue.channel import Item
 from shmtensor._queue.labels import label_or_place
 from shmtensor._tasks import wait_in_thread
+from shmtensor._values import check_integer
 from shmtensor.creation import empty_like
 from shmtensor.tensor import Tensor
 
@@ -97,6 +98,7 @@ class Latest(SentByHandle, _core.LatestBase, Generic[Item]):
         StaleHandleError
             If the value was lost: the manager was killed together with all processes that had its memory.
         """
+        after = None if after is None else check_integer("after", after)
         newest = self._newest
         version = self.version
         if newest[0] != version and (after is None or after < version):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import pickle
 import queue
 from contextlib import suppress
@@ -14,7 +13,7 @@ from shmtensor._pickling import dumps, dumps_for_many
 from shmtensor._queue.channel import Item, Readable, Writable
 from shmtensor._queue.errors import QueueClosed, ShutDown
 from shmtensor._queue.labels import label_or_place
-from shmtensor._values import check_limit, check_range
+from shmtensor._values import check_integer, check_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +78,7 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
         redeliver: bool = False,
         label: str | None = None,
     ) -> None:
-        size = check_range("maxsize", operator.index(maxsize), 0)
+        size = check_integer("maxsize", maxsize, 0)
         most = check_limit(max_bytes, "max_bytes")
         super().__init__(
             _core.new_queue_storage(size, most, self._counts_copies, bool(redeliver), label_or_place(label))

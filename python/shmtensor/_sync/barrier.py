@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from threading import BrokenBarrierError
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
 from shmtensor._sync.departure import disown_at_exit
-from shmtensor._values import check_range
+from shmtensor._values import check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +42,7 @@ class Barrier(SentByHandle, _core.BarrierBase):
         action: Callable[[], object] | None = None,
         timeout: float | None = None,
     ) -> None:
-        number = check_range("parties", operator.index(parties), 1, _MOST_PARTIES)
+        number = check_integer("parties", parties, 1, _MOST_PARTIES)
         self._open(_core.new_barrier_storage(number), action, timeout)
 
     def _open(self, storage: Any, action: Callable[[], object] | None, timeout: float | None) -> None:  # type: ignore[override]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import shmtensor._core as _core
 from shmtensor._by_handle import SentByHandle
 from shmtensor._sync.departure import disown_at_exit
 from shmtensor._tasks import wait_in_thread
-from shmtensor._values import check_range
+from shmtensor._values import check_integer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,7 +34,7 @@ class Semaphore(SentByHandle, _core.SemaphoreBase):
     _bounded = False
 
     def __init__(self, value: SupportsIndex = 1) -> None:
-        units = check_range("value", operator.index(value), 0, _MOST)
+        units = check_integer("value", value, 0, _MOST)
         self._open(_core.new_semaphore_storage(units, self._bounded))
 
     def _open(self, storage: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shmtensor._core as _core
 from shmtensor import _threshold
-from shmtensor._values import check_size
+from shmtensor._values import check_integer
 
 __all__ = [
     "get_all_sharing_strategies",
@@ -72,4 +72,4 @@ def set_buffer_threshold(nbytes: int | None) -> None:
     ValueError
         If `nbytes` is negative.
     """
-    _threshold.set_buffer_threshold(None if nbytes is None else check_size(nbytes, "nbytes"))
+    _threshold.set_buffer_threshold(None if nbytes is None else check_integer("nbytes", nbytes, 0))

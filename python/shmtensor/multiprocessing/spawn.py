@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,13 +109,13 @@ def spawn(  # noqa: PLR0917  # torch's signature
     if not isinstance(args, (tuple, list)):  # tensors and strings are iterable, too
         msg = f"args must be a tuple or list of arguments, such as (x,); got {type(args).__name__}"
         raise TypeError(msg)
-    from shmtensor._values import check_range
+    from shmtensor._values import check_integer
     from shmtensor.multiprocessing._spawn.launch import launch
     from shmtensor.multiprocessing._spawn.settings import settings_by_rank
     from shmtensor.multiprocessing.context import default_context
     from shmtensor.multiprocessing.process_context import ProcessContext
 
-    nprocs = check_range("nprocs", operator.index(nprocs), 0)
+    nprocs = check_integer("nprocs", nprocs, 0)
     settings = settings_by_rank(nprocs, env, affinity, prefix_output)
     method = default_context.get_context(start_method)
     context = ProcessContext()

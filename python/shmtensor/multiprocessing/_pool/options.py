@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from shmtensor._progress import ProgressLine
-from shmtensor._values import check_number, check_range
+from shmtensor._values import check_integer, check_number
 from shmtensor.multiprocessing._pool.callbacks import reporting
 from shmtensor.multiprocessing._pool.naming import name_of
 
@@ -79,7 +78,7 @@ def with_options(function: Any, given: TaskOptions) -> Any:
         if value is not None and not check_number(name, value) > 0:
             msg = f"{name} must be above 0, not {value!r}"
             raise ValueError(msg)
-    check_range("retries", operator.index(options.retries), 0)
+    check_integer("retries", options.retries, 0)
     return WithOptions(function, options) if options != NO_OPTIONS else function
 
 
