@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 
+import numpy as np
 import pytest
 
 import shmtensor as st
@@ -182,6 +183,18 @@ def test_abandoned_iterator_holds_up_no_other_call() -> None:
 def test_size_of_the_buffer_is_checked(bad: int) -> None:
     with mp.Pool(1) as pool, pytest.raises(ValueError, match=r"^buffersize must be at least 1"):
         pool.imap(abs, [1], buffersize=bad)
+
+
+def test_sizes_must_be_integers() -> None:
+    with mp.Pool(1) as pool:
+        with pytest.raises(TypeError, match=r"buffersize must be an integer, not 1\.5"):
+            pool.imap(abs, [1], buffersize=1.5)
+        for bad, error in ((1.5, TypeError), (0, ValueError), (-1, ValueError)):
+            for method in (pool.map_async, pool.starmap_async):
+                with pytest.raises(error, match=rf"^chunksize must be .*, not {bad}$"):
+                    method(abs, [(1,), (2,)], bad)
+        assert pool.map(abs, [], 0) == []
+        assert pool.map(abs, [-1, -2], np.int64(1)) == [1, 2]
 
 
 def test_interrupt_frees_no_place_of_buffersize() -> None:

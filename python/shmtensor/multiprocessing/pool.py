@@ -17,7 +17,7 @@ from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shmtensor._queue.labels import label_of_kind
-from shmtensor._values import NO_LIMIT
+from shmtensor._values import NO_LIMIT, check_integer
 from shmtensor.multiprocessing._pool.buffered import buffered
 from shmtensor.multiprocessing._pool.callbacks import reporting
 from shmtensor.multiprocessing._pool.naming import describe
@@ -230,6 +230,8 @@ class Pool(pool.Pool):
             chunksize = max(-(-len(items) // (4 * self._processes)), 1)  # type: ignore[attr-defined]
             if isinstance(func, WithOptions):
                 chunksize = min(chunksize, func.options.chunksize(len(items)))
+        elif len(items):
+            chunksize = check_integer("chunksize", chunksize, 1)
         if isinstance(func, WithOptions) and func.options.progress is not None:
             func.options.progress.total = len(items)
         return super()._map_async(  # type: ignore[misc]

@@ -6,7 +6,7 @@ import threading
 from multiprocessing import TimeoutError  # noqa: A004  # another class before Python 3.11
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._values import check_range
+from shmtensor._values import check_integer
 from shmtensor.multiprocessing._pool.room import RECHECK, RUN
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def buffered(
     ValueError
         If the size is not above 0.
     """
-    room = _Room(max(check_range("buffersize", size, 1), chunksize))
+    room = _Room(max(check_integer("buffersize", size, 1), chunksize))
     return _Results(start(room.items(iterable)), room)
 
 
