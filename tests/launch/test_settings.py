@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+import numpy as np
 import pytest
 
 import shmtensor.multiprocessing as mp
@@ -62,8 +63,8 @@ def test_spawned_workers_start_with_the_environment() -> None:
 
 @pytest.mark.parametrize(
     "affinity",
-    [{CPU}, [{CPU}, {CPU}], [CPU, CPU], lambda rank: [CPU]],
-    ids=["set", "sets", "numbers", "function"],
+    [{CPU}, [{CPU}, {CPU}], [CPU, CPU], lambda rank: [CPU], [np.int64(CPU), np.array([CPU])]],
+    ids=["set", "sets", "numbers", "function", "numpy"],
 )
 def test_affinity(start_method, affinity) -> None:
     assert [cpus for _, cpus in observe(start_method, affinity=affinity)] == [[CPU], [CPU]]
@@ -76,6 +77,7 @@ def test_affinity(start_method, affinity) -> None:
         ({"affinity": [{CPU}]}, ValueError, "affinity has 1 entries for 2 workers"),
         ({"affinity": {9999}}, ValueError, r"affinity names CPUs \[9999\]; this process may use"),
         ({"affinity": [[], [CPU]]}, ValueError, r"affinity names CPUs \[\]"),
+        ({"affinity": {float(CPU)}}, TypeError, "a CPU must be an integer, not"),
         ({"affinity": 1.5}, TypeError, "affinity must be one for all workers.*got 1.5"),
         ({"env": [{}, {}, {}]}, ValueError, "env has 3 entries for 2 workers"),
         ({"env": {"A": 1}}, TypeError, "got 'A': 1"),

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from shmtensor._values import check_integer
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -91,7 +93,8 @@ def _environment(given: Any) -> dict[str, str | None] | None:
 def _cpus(given: Any) -> frozenset[int] | None:
     if given is None:
         return None
-    cpus = frozenset({given} if isinstance(given, int) else given)
+    numbers = given if hasattr(given, "__iter__") else [given]
+    cpus = frozenset(check_integer("a CPU", number) for number in numbers)
     available = os.sched_getaffinity(0)
     if not cpus or not cpus <= available:
         msg = f"affinity names CPUs {sorted(cpus)}; this process may use {sorted(available)}"
