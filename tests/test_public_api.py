@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 
+import numpy as np
 import pytest
 
 import shmtensor as st
@@ -180,6 +181,13 @@ def check_signature(name: str, expected: inspect.Signature, ours: inspect.Signat
         ]
 
     assert plain(ours) == plain(expected), f"{name}{ours} is not {name}{expected}"
+
+
+def test_shared_ctypes_accept_numbers_of_numpy() -> None:
+    assert list(mp.Array("i", np.int64(2))) == [0, 0]
+    with pytest.raises(TypeError):
+        mp.RawArray("i", 2.0)
+    assert mp.Value("i", 3, lock=1).get_lock() is not None  # type: ignore[arg-type]
 
 
 def test_standard_submodules_are_attributes() -> None:

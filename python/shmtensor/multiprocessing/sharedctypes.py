@@ -7,6 +7,7 @@ others.
 from __future__ import annotations
 
 import ctypes
+import operator
 from multiprocessing import sharedctypes as std
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
@@ -48,8 +49,8 @@ def RawValue(typecode_or_type: Any, *args: Any) -> Any:  # noqa: N802
 def RawArray(typecode_or_type: Any, size_or_initializer: Any) -> Any:  # noqa: N802
     """Return a ctypes array in shared memory; see `multiprocessing.RawArray`."""
     of_items = _type_of(typecode_or_type)
-    if isinstance(size_or_initializer, int):
-        return _new(of_items * size_or_initializer)
+    if not hasattr(size_or_initializer, "__len__"):
+        return _new(of_items * operator.index(size_or_initializer))
     array = _new(of_items * len(size_or_initializer))
     array.__init__(*size_or_initializer)
     return array
@@ -82,7 +83,7 @@ def synchronized(obj: Any, lock: Any = None, ctx: Any = None) -> Any:
 def _with_lock(obj: Any, lock: Any, ctx: Any) -> Any:
     if lock is False:
         return obj
-    if lock is True or lock is None:
+    if lock in (True, None):  # also 1, as in the standard library
         lock = RLock()
     elif not hasattr(lock, "acquire"):
         msg = f"{lock!r} has no method 'acquire'"
