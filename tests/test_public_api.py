@@ -219,6 +219,25 @@ def test_standard_submodules_can_be_imported() -> None:
     output(run_python(program))
 
 
+def test_module_in_place_of_the_standard_one_says_why_it_cannot_be() -> None:
+    """Regression: every use was a RecursionError."""
+    program = """
+        import sys
+        import pytest
+        import shmtensor.multiprocessing as mp
+        sys.modules["multiprocessing"] = mp
+        for use in (
+            "from multiprocessing import Pool",
+            "from multiprocessing.pool import ThreadPool",
+            "import multiprocessing.connection",
+            "mp.get_context('fork').Queue()",
+        ):
+            with pytest.raises(ImportError, match="in place of the standard library's module"):
+                exec(use)
+    """
+    output(run_python(program))
+
+
 def test_star_import_provides_public_names() -> None:
     names: dict[str, object] = {}
     exec("from shmtensor import *", names)

@@ -8,6 +8,7 @@ In those of this module, `put` and `send` raise errors immediately and cancel me
 from __future__ import annotations
 
 import multiprocessing as _standard
+import sys as _sys
 from contextlib import suppress as _suppress
 from importlib import import_module as _import_module
 from multiprocessing import (
@@ -171,6 +172,12 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 
 def __getattr__(name: str) -> Any:
+    if getattr(_sys.modules.get("multiprocessing"), "__name__", "") == __name__:
+        msg = (
+            f"{__name__} cannot be in sys.modules in place of the standard library's module, which it needs: "
+            "programs import it by its own name; libraries send tensors by the standard module's queues, too"
+        )
+        raise ImportError(msg)
     if name in _SUBMODULES:
         return _import_module(f"shmtensor.multiprocessing.{name}")
     if name in _MODULE_OF:
