@@ -149,3 +149,20 @@ def test_message_that_forks_when_it_is_loaded_stays_the_parents(redeliver: bool)
         assert q.get(timeout=WAIT)[1].tolist() == [7, 7, 7]
 
     in_child(take)
+
+
+def test_put_without_waiting_succeeds_though_the_owner_of_the_lock_does_not_run_for_a_moment() -> None:
+    """Regression: it raised queue.Full after 20 ms, so that a log lost records on a busy machine."""
+    q = st.Queue()
+
+    def put_and_stop() -> None:
+        os.environ["SHMTENSOR_FAULT"] = "queue.put_count"
+        os.environ["SHMTENSOR_FAULT_SIGNAL"] = str(int(signal.SIGSTOP))
+        q.put(1)
+
+    child = fork(put_and_stop)
+    assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
+    threading.Timer(0.05, os.kill, (child, signal.SIGCONT)).start()
+    q.put_nowait(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [q.get_nowait(), q.get_nowait()] == [1, 2]

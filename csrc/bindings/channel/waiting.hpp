@@ -39,8 +39,9 @@ class Patience {
 };
 
 /// How long a call waits at least for a lock, or for the kernel, in seconds. It cannot succeed
-/// without them, however little time it has, but their owner may be stopped.
-inline constexpr double kMoment = 0.02;
+/// without them, however little time it has, but their owner may be stopped. An owner that only
+/// waits for a processor, or for its cgroup's next period (0.1 s), runs within this time.
+inline constexpr double kMoment = 0.5;
 
 /// Makes attempts until one is done, cannot succeed, or the time is over; returns the last result.
 /// Throws the error of a signal handler, which runs after a call that does not block.
