@@ -32,3 +32,26 @@ SMALL_RESULTS = """
 
 def test_small_results_need_no_arena_of_their_worker(start_method, tmp_path) -> None:
     output(run_program(write_program(tmp_path, SMALL_RESULTS), start_method, timeout=60))
+
+
+MANY_DTYPES = """
+    import gc
+    import sys
+    import numpy as np
+    import shmtensor as st
+
+    def read(first, end):
+        for number in range(first, end):
+            array = np.zeros(1, [(f"field {number}", "i4")])
+            assert st.SharedList([array])[0].dtype == array.dtype
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    before = read(0, 1500)
+    assert read(1500, 2500) < before + 1000, "each dtype that was read is kept"
+    """
+
+
+def test_dtypes_of_items_are_forgotten(tmp_path) -> None:
+    """Regression: a process kept each dtype that it had read from a shared list or dict."""
+    output(run_program(write_program(tmp_path, MANY_DTYPES)))

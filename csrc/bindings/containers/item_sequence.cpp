@@ -106,8 +106,11 @@ bool has_pointers(const py::object& dtype) {
   return false;
 }
 
-// Few dtypes differ in a process, so each is kept under the bytes that describe it, and never
-// replaced: another thread may use it.
+constexpr Py_ssize_t kMostDtypes = 1024;
+
+// Few dtypes differ in most processes, so the first ones are kept under the bytes that describe
+// them, and never removed: another thread may use them. Where each item has fields of its own, the
+// others are made again.
 PyObject* dtype_of(std::span<const std::byte> written) {
   const py::object key = to_bytes(written);
   if (PyObject* known = PyDict_GetItemWithError(g_dtypes, key.ptr())) return Py_NewRef(known);
@@ -119,6 +122,7 @@ PyObject* dtype_of(std::span<const std::byte> written) {
         "cannot read an array of a shared list or dict: its type is damaged. Rebuild "
         "the container");
   }
+  if (PyDict_Size(g_dtypes) >= kMostDtypes) return Py_NewRef(made.ptr());
   return checked(Py_XNewRef(PyDict_SetDefault(g_dtypes, key.ptr(), made.ptr()))).release().ptr();
 }
 
