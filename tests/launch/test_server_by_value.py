@@ -50,6 +50,33 @@ def test_function_is_sent_once_to_each_worker(tmp_path) -> None:
     )
 
 
+def test_functions_of_one_definition_are_not_all_kept(tmp_path) -> None:
+    """Regression: the code store and the workers kept each lambda that a program made and sent twice."""
+    run_with_server(
+        tmp_path,
+        """
+        from shmtensor.multiprocessing._by_value import reducer
+        reducer._MOST_SMALL = 20
+        def kept():
+            return len(reducer._kept)
+        def make(number, size):
+            load = bytes(size)
+            return lambda x: x + number + len(load)
+        def call(number, size):
+            expected = [number + size + i for i in (1, 2, 3)]
+            assert pool.map(make(number, size), [1, 2, 3], 1) == expected
+        with context.Pool(1) as pool:
+            for number in range(50):
+                call(number, 1000)
+            stored = pool.apply(kept)
+            assert stored <= 22, stored
+            assert len(reducer.dumps_by_value(kept)) < 300, "other definitions are still sent once"
+            call(7, 1_000_000)
+            assert pool.apply(kept) == stored + 1, "a large one is sent once"
+        """,
+    )
+
+
 @pytest.mark.parametrize("method", ["server", "fork", "spawn", "forkserver"])
 def test_runs_of_an_unguarded_script_body(tmp_path, method) -> None:
     """Start methods of the standard library import the script again: they fail, or run it again."""

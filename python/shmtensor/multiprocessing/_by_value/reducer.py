@@ -8,6 +8,8 @@ value what it can (`activate`). A reader that has the main module always uses wh
 
 What `__main__` contains under its name is sent once to each worker, through the code store, and then referred
 to by its id. Other functions, which may be as short-lived as a lambda, are sent completely the first time.
+The store and its readers keep what was sent. So of a definition that runs again and again, such as a lambda
+in a loop, small functions after the first hundreds are sent completely each time, which costs little.
 What the program has changed is sent completely from then on, and functions that refer to
 tensors or descriptors each time: a handle has one reader, and the code store has many.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import pickle
 import weakref
+from collections import Counter
 from multiprocessing import context
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple, NoReturn
@@ -41,6 +44,9 @@ class _Sent(NamedTuple):
     is_complete: bool = False  # in each message
 
 
+_SMALL = 1 << 16  # bytes of a pickle
+_MOST_SMALL = 500  # small pickles in the code store, of one definition
+_small: Counter[str] = Counter()  # their numbers, by qualified name
 _sent: weakref.WeakKeyDictionary[Any, _Sent] = weakref.WeakKeyDictionary()
 _publishes = True  # False in processes whose readers do not have their code store
 _has_main = True
@@ -113,8 +119,11 @@ def _reduce(obj: Any) -> Any:
         # Of its own, not that of the message for which the object is pickled; its end cancels the tickets.
         with _core.SendScope() as message:
             content, snapshot, has_descriptors = dumps_whole(obj)
-        is_complete = has_descriptors or bool(message.tickets())
+        is_small = len(content) < _SMALL
+        is_one_of_many = is_small and _small[obj.__qualname__] >= _MOST_SMALL
+        is_complete = has_descriptors or bool(message.tickets()) or is_one_of_many
         if not is_complete:
+            _small[obj.__qualname__] += is_small
             reduced = _published, (*object_ids.of(obj)[0], name, *code_store.add(content))
             _sent[obj] = _Sent(snapshot, reduced)
             return reduced
