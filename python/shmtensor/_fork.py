@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[[], Any])
 
 
-# In seconds. Bounded: a finalizer or a signal handler in the thread that holds the lock, or a module that a
-# thread imports, may wait for a lock that the forking thread holds, such as that of `logging`.
-_FORK_TIMEOUT = 1.0
+# In seconds: an import takes some if processors are busy. Bounded: a finalizer or a signal handler in the
+# thread that holds the lock, or a module that a thread imports, may wait for a lock that the forking thread
+# holds, such as that of `logging`.
+_FORK_TIMEOUT = 10.0
 
 _module_locks: Any = getattr(_bootstrap, "_module_locks", {})  # each while a thread uses it
 _locks: list[RenewedLock] = []

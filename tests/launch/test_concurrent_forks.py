@@ -56,8 +56,8 @@ def fork_in_the_middle(work, pause, check) -> bool:
 class Slow:
     """Finds and loads a module, and pauses at one of the two; loading takes a while."""
 
-    def __init__(self, place) -> None:
-        self.place, self.pause = place, []
+    def __init__(self, place, seconds=0.1) -> None:
+        self.place, self.seconds, self.pause = place, seconds, []
 
     def reach(self, place) -> None:
         if place == self.place and self.pause:
@@ -74,7 +74,7 @@ class Slow:
 
     def exec_module(self, module) -> None:
         self.reach("loaded")
-        time.sleep(0.1)
+        time.sleep(self.seconds)
         module.loaded = True
 
 
@@ -95,6 +95,28 @@ def test_child_can_import_what_another_thread_was_importing(monkeypatch, place) 
         vars(shmtensor).pop("_slow", None)
 
 
+@pytest.mark.thorough
+def test_fork_waits_for_an_import_that_takes_longer_than_a_second(monkeypatch) -> None:
+    """Regression: the child hung. With 5 % of a processor, importing NumPy takes more than a second."""
+    slow, begun = Slow("loaded", 1.2), threading.Event()
+    slow.pause.append(begun.set)
+    monkeypatch.setattr(sys, "meta_path", [slow, *sys.meta_path])
+    thread = threading.Thread(target=import_module, args=("shmtensor._slow",))
+
+    def load() -> bool:
+        signal.alarm(10)
+        return import_module("shmtensor._slow").loaded
+
+    try:
+        thread.start()
+        assert begun.wait(30)
+        assert holds_in_child(load)
+    finally:
+        thread.join()
+        sys.modules.pop("shmtensor._slow", None)
+        vars(shmtensor).pop("_slow", None)
+
+
 def test_fork_ends_although_an_import_waits_for_its_thread(tmp_path) -> None:
     """Regression: the module made a logger, and the forking thread had the lock of `logging`."""
     (tmp_path / "_slow.py").write_text(
@@ -104,7 +126,9 @@ def test_fork_ends_although_an_import_waits_for_its_thread(tmp_path) -> None:
         import builtins, os, sys, threading
         from importlib import import_module
         import shmtensor
+        import shmtensor._fork
         import logging  # whose function before a fork runs first
+        shmtensor._fork._FORK_TIMEOUT = 1
         shmtensor.__path__.append(sys.argv[1])
         builtins.begun = threading.Event()
         threading.Thread(target=import_module, args=("shmtensor._slow",)).start()
