@@ -14,6 +14,7 @@ import pytest
 
 import shmtensor.multiprocessing as mp
 from shmtensor.multiprocessing import start_method as policy
+from shmtensor.multiprocessing._lifetime import native_threads
 from shmtensor.multiprocessing.start_method import Facts
 from tests.helpers.children import run_command, run_program, run_python, write_program
 
@@ -303,3 +304,21 @@ def test_thread_of_jemalloc_allows_a_fork() -> None:
     """
     )
     assert done.stdout == "fork\n", done.stderr
+
+
+def test_joined_thread_is_not_taken_for_one_that_runs_if_processors_are_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Regression: after 0.1 s without a processor, workers were not forked, with a warning."""
+    looks = iter([False, False, True])
+    monkeypatch.setattr(native_threads, "_is_only_thread", lambda: next(looks))
+    monkeypatch.setattr(native_threads, "time", SlowClock)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    assert not native_threads.other_threads_run(may_fork=False)
+
+
+class SlowClock:
+    """Of a process that gets a processor every 0.2 s."""
+
+    monotonic = staticmethod(itertools.count(0, 0.2).__next__)
+    sleep = staticmethod(lambda _: None)
