@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from multiprocessing import util
 from typing import Any
 
@@ -156,3 +157,21 @@ def test_gc_releases_a_dropped_lock_that_no_other_process_has() -> None:
 def hold(_lock: Any, ready: Any, end: Any) -> None:
     ready.set()
     end.wait(SECONDS)
+
+
+def take_and_exit(semaphore: Any) -> None:
+    """Exit while another thread has the words of the semaphore locked, for a moment."""
+    semaphore.acquire()
+    lock = memoryview(semaphore._storage)[16:20].cast("I")
+    lock[0] = 1
+    threading.Timer(0.05, lock.__setitem__, (0, 0)).start()
+
+
+def test_units_stay_taken_though_the_owner_of_the_words_does_not_run_for_a_moment() -> None:
+    """Regression: an exit waited 20 ms for them, then gave the units back, as the end of a killed process."""
+    semaphore = st.Semaphore(2)
+    process = mp.get_context("fork").Process(target=take_and_exit, args=(semaphore,))
+    process.start()
+    process.join(SECONDS)
+    assert process.exitcode == 0
+    assert semaphore.get_value() == 1

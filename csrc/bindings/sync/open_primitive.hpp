@@ -12,7 +12,6 @@
 #include "bindings/channel/object_type.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "os/backoff.hpp"
-#include "os/clock.hpp"
 #include "os/fork_mark.hpp"
 #include "os/thread_observer.hpp"
 #include "session/session.hpp"
@@ -58,22 +57,19 @@ struct OpenShare : OpenPrimitive<Core> {
     lock.set_count(lock.count() + 1);
   }
 
-  /// So long does the end of an object, or of the process, wait for a process that uses the words.
-  static constexpr std::chrono::nanoseconds kMoment = std::chrono::milliseconds(20);
-
  protected:
   [[nodiscard]] bool is_last() const noexcept {
     return LocalTable::Lock(this->arena.local(), this->number).count() == 2;
   }
-  /// For the destructor. `try_leave` must not block; it is called again if it returns false. Until
-  /// the entry is unlocked, no thread can make another object, and use it.
+  /// For the destructor. `try_leave` must not block; it is called again for kMoment if it returns
+  /// false. Until the entry is unlocked, no thread can make another object, and use it.
   template <typename Leave>
   void end(Leave&& try_leave) noexcept {
     if (is_raw_copy()) return;  // a thread of the parent may have the entry locked
-    const std::uint64_t latest = monotonic_nanoseconds() + std::uint64_t{kMoment.count()};
+    Patience moment(kMoment);
     for (Backoff backoff;; backoff.pause()) {
       LocalTable::Lock lock(this->arena.local(), this->number);
-      if (lock.count() == 2 && !try_leave() && monotonic_nanoseconds() < latest) continue;
+      if (lock.count() == 2 && !try_leave() && moment.left().count() != 0) continue;
       return lock.set_count(lock.count() - 1);
     }
   }

@@ -8,6 +8,10 @@ namespace {
 using std::chrono::nanoseconds;
 using sync::Taken;
 
+// How long the end of a process waits for one that changes the units and may be stopped, in
+// seconds: it makes no other attempt.
+constexpr double kAtExit = 10;
+
 py::object new_semaphore_storage(std::uint32_t value, bool bounded) {
   return new_primitive(sync::Semaphore::bytes(value), [&](std::span<std::byte> block) {
     sync::Semaphore::create(block, value, bounded);
@@ -80,7 +84,10 @@ PyObject* disown_units(PyObject* self, PyObject*) {
   return guarded([&] {
     OpenSemaphore& open = opened<OpenSemaphore>(self);
     const SlotNumber slot = open.slot();
-    static_cast<void>(open.core.disown(slot, OpenSemaphore::kMoment));
+    Patience moment(kAtExit);
+    static_cast<void>(wait_in_slices(*open.session, moment, [&](nanoseconds time) {
+      return open.core.disown(slot, time) != Taken::locked;
+    }));
   });
 }
 
