@@ -1,9 +1,12 @@
 #include "channel/channel_call.hpp"
 
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
+#include "os/process.hpp"
+#include "os/process_stat.hpp"
 #include "queue/owner_lock.hpp"
 
 namespace shmtensor {
@@ -33,6 +36,17 @@ bool ChannelCall::is_damaged(OwnerLock lock) const noexcept {
   return owner >= kMaxSlots || !is_in(session_.memory().slot(SlotNumber(owner)).status.load());
 }
 
+bool ChannelCall::owner_is_stopped() const noexcept {
+  const std::uint32_t owner = end_ == nullptr ? OwnerLock::kNone : OwnerLock(end_->lock).owner();
+  if (owner == OwnerLock::kNone) return false;
+  if (owner >= kMaxSlots) return true;
+  const SlotRecord& record = session_.memory().slot(SlotNumber(owner));
+  const ProcessStat stat = read_stat(record.pid.load());
+  return record.pid_namespace.load() != pid_namespace() ||
+         stat.start_time != record.start_time.load() ||
+         std::string_view("RSD").find(stat.state) == std::string_view::npos;
+}
+
 // A producer that saw the open queue has the lock, unless it has counted its message. One that
 // takes the lock later synchronizes with this process, which a load of the lock would not ensure,
 // and sees the shutdown.
@@ -53,6 +67,7 @@ bool ChannelCall::lock_within(QueueEnd& end, std::chrono::nanoseconds time) {
 }
 
 void ChannelCall::wait_for_end(QueueEnd& tail, std::chrono::nanoseconds time) {
+  end_ = &tail;
   if (lock_within(tail, time)) OwnerLock(tail.lock).unlock();
 }
 

@@ -25,6 +25,10 @@ class ChannelCall final : private RingMapper {
   ChannelCall(const ChannelCall&) = delete;
   ChannelCall& operator=(const ChannelCall&) = delete;
 
+  /// Return true if the owner of the lock for which this call waits is stopped, has ended, or is
+  /// not seen in /proc. A process that waits for a processor is not stopped.
+  [[nodiscard]] bool owner_is_stopped() const noexcept;
+
  private:
   friend class Queue;
   friend class Broadcast;

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import queue
 import signal
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -166,3 +169,62 @@ def test_put_without_waiting_succeeds_though_the_owner_of_the_lock_does_not_run_
     q.put_nowait(2)
     assert os.waitpid(child, 0)[1] == 0
     assert [q.get_nowait(), q.get_nowait()] == [1, 2]
+
+
+def put_slowly(q: st.Queue, begin: int, seconds: float) -> None:
+    """Have the queue's lock for so long, in the C code of a signal handler; first write to a pipe."""
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    def pause(_: int) -> None:
+        os.write(begin, b"x")
+        time.sleep(seconds)
+
+    ctypes.CDLL(None).signal(int(signal.SIGUSR1), pause)
+    os.environ["SHMTENSOR_FAULT"] = "queue.put_count"
+    os.environ["SHMTENSOR_FAULT_SIGNAL"] = str(int(signal.SIGUSR1))
+    q.put(1)
+
+
+@pytest.mark.thorough
+def test_put_without_waiting_fails_only_if_the_owner_of_the_lock_is_stopped() -> None:
+    """Regression: with 5 % of a processor and eight producers, it raised queue.Full after half a second."""
+    q = st.Queue()
+    begun, begin = os.pipe()
+    for stops in (False, True):
+        child = fork(lambda: put_slowly(q, begin, 0.7))
+        os.read(begun, 1)
+        if stops:
+            os.kill(child, signal.SIGSTOP)
+            with pytest.raises(queue.Full):
+                q.put_nowait(2)
+            os.kill(child, signal.SIGCONT)
+        else:
+            q.put_nowait(2)
+        assert os.waitpid(child, 0)[1] == 0
+    assert q.get_many() == [1, 2, 1]
+    os.close(begun)
+    os.close(begin)
+
+
+@pytest.mark.thorough
+def test_signal_ends_a_put_that_outlasts_the_owner_of_the_lock() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    q = st.Queue()
+    begun, begin = os.pipe()
+    child = fork(lambda: put_slowly(q, begin, 60))
+    os.read(begun, 1)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            q.put_nowait(2)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    q.put_nowait(3)
+    assert q.get_many() == [3]
+    os.close(begun)
+    os.close(begin)

@@ -38,13 +38,13 @@ class Patience {
   std::uint64_t end_ = 0;
 };
 
-/// How long a call waits at least for a lock, or for the kernel, in seconds. It cannot succeed
-/// without them, however little time it has, but their owner may be stopped. An owner that only
-/// waits for a processor, or for its cgroup's next period (0.1 s), runs within this time.
+/// How long a call waits at least for a lock, or for the kernel, in seconds: it cannot succeed
+/// without them, however little time it has. Then it gives up only if the lock's owner is stopped,
+/// not if that waits for a processor.
 inline constexpr double kMoment = 0.5;
 
 /// Makes attempts until one is done, cannot succeed, or the time is over; returns the last result.
-/// Throws the error of a signal handler, which runs after a call that does not block.
+/// Throws the error of a signal handler, which runs after a call that does not block for long.
 ///
 /// `Channel` is a queue, a broadcast, or its reader. The lock of an end that `prepare` took is
 /// used, or released, before the GIL is acquired again and before signal handlers run: another
@@ -61,8 +61,14 @@ Attempt attempt_until(Channel& channel, ChannelCall& call, Patience& patience, T
       std::chrono::nanoseconds left = patience.left();
       if (!waits) left = std::max(left, moment.left());
       if (left.count() == 0) {
-        if (!waits) channel.pass_wakeup_on();
-        return result;
+        if (waits) return result;
+        if (call.owner_is_stopped()) {
+          channel.pass_wakeup_on();
+          return result;
+        }
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+        moment = Patience(kMoment);
+        continue;
       }
       {
         const GilRelease release;
