@@ -263,9 +263,11 @@ def keep(name: str, seconds: float) -> bool:
 
 def _take(lock: _core.NameLock, name: str, *, keep: bool = False) -> None:
     """Lock the name and clear it; with `keep`, of all but the published object."""
-    wait = _Wait(10.0)
+    wait, before = _Wait(10.0), None
     while True:
         state, stage, _, _, alive = _core.name_read(lock.number)
+        if state != before:  # another process has it now, so none is stopped
+            wait, before = _Wait(10.0), state
         if stage in ("free", "published") or not alive:
             if _claim(lock, state, keep=keep):
                 return

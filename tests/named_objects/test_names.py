@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import gc
+import itertools
 import subprocess
 import sys
 import textwrap
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -381,3 +383,17 @@ def test_blocks_of_published_objects_are_counted_as_held() -> None:
     st.publish("counted", st.ones(1000))
     assert live_resources()[0] > before[0]
     assert live_resources()[2] == before[2]
+
+
+def test_publish_waits_for_publishers_one_after_the_other(monkeypatch) -> None:
+    """Regression: eleven seconds of others' turns were an error, though none of them was stopped."""
+    st.publish("contended", 1)
+    states = [(number, "replacing", None, False, True) for number in range(6)]
+    read, clock = named_objects._core.name_read, itertools.count(0, 3).__next__
+    monkeypatch.setattr(
+        named_objects._core, "name_read", lambda number: states.pop(0) if states else read(number)
+    )
+    monkeypatch.setattr(named_objects, "time", SimpleNamespace(monotonic=clock, sleep=lambda _: None))
+    st.publish("contended", 2)
+    assert not states
+    assert st.attach("contended") == 2
