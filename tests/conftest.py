@@ -20,7 +20,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from shmtensor import named_objects
+from shmtensor import _siblings
 from tests.helpers.children import STAND_IN
 from tests.helpers.leaks import Snapshot, abandoned, shm_names
 
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # With it, print() writes a line and its end separately, and the lines of two processes mix.
     os.environ.pop("PYTHONUNBUFFERED", None)
     # `once` would warn in the workers of pytest-xdist, which a Python program executes.
-    named_objects._warned = True
+    _siblings._warned = True
 
 
 def use_the_same_examples_each_time() -> None:

@@ -5,18 +5,15 @@ docs/design/manager.md describes the protocol, and why a kill at any instant lea
 
 from __future__ import annotations
 
-import os
 import pickle
-import sys
 import threading
 import time
-import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor._core as _core
 from shmtensor._kept import check_kept, kept_seconds
-from shmtensor._procfs import children, runs_this_interpreter
+from shmtensor._siblings import warn_of_siblings
 from shmtensor._values import check_number
 from shmtensor.errors import (
     BuildError,
@@ -37,7 +34,6 @@ Built = TypeVar("Built")
 _SHORTEST, _LONGEST = 0.0005, 0.02  # seconds between two checks of a waiting process
 
 _building = threading.local()  # by name, the lock of the last build in this thread
-_warned = False
 
 
 def publish(name: str, obj: Any, *, keep: bool | float = False) -> None:
@@ -186,7 +182,7 @@ def once(
                 if found:
                     return obj  # type: ignore[no-any-return]
             if stage == "free" or not alive:
-                _warn_of_siblings()
+                warn_of_siblings(stacklevel=3)
                 if _claim(lock, state):
                     _building.__dict__[name] = lock
                     return _build(lock, name, build, seconds)
@@ -298,23 +294,6 @@ def _build(lock: _core.NameLock, name: str, build: Callable[[], Built], seconds:
         raise
     lock.publish()
     return obj  # type: ignore[no-any-return]
-
-
-def _warn_of_siblings() -> None:
-    global _warned
-    if _warned or hasattr(sys, "ps1") or not _core.home_is_of_this_process():  # ps1: a person's only process
-        return
-    parent = os.getppid()
-    # A program that its parent executes alone has no others to share with.
-    siblings = set(children(parent)) - {os.getpid()}
-    if runs_this_interpreter(parent) and any(map(runs_this_interpreter, siblings)):
-        _warned = True
-        msg = (
-            "this process builds in a session of its own, which other programs that its parent (pid "
-            f"{parent}, a Python program) executes do not join. If they call `once` too, set the environment "
-            "variable SHMTENSOR_SESSION to the same text for all of them; if there are none, to any text"
-        )
-        warnings.warn(msg, RuntimeWarning, stacklevel=3)
 
 
 def _try_to_report(lock: _core.NameLock, name: str) -> bool:
